@@ -1,0 +1,40 @@
+# `make` alone lists what can be done here.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= .vintem
+HOST ?= 127.0.0.1
+PORT ?= 8080
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[36m%-8s\033[0m %s\n", $$1, $$2}'
+
+setup: $(VENV)/.synced ## Make .venv with every pinned dependency and the command .venv/bin/vintem
+
+$(VENV)/.synced: requirements.lock pyproject.toml tools/setup
+	@tools/setup "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+run: setup ## Start the platform with a demo company on http://127.0.0.1:8080 (PORT=… DATA=… to change)
+	@exec $(BIN)/vintem demo --host $(HOST) --port $(PORT) --data $(DATA)
+
+test: check ## The same as check
+
+check: setup ## Every check: format, lint, types, import contracts, tidy tests, tests
+	@tools/check
+
+bench: setup ## Measure the pipeline against a bare route in the same run
+	@tools/bench
+
+fmt: setup ## Format the code and fix what the linter can fix
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: ## Resolve the pins of requirements.lock anew
+	@tools/lock
+
+.PHONY: help setup run test check bench fmt lock

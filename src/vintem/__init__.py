@@ -1,0 +1,1 @@
+"""Vintém: an open payments platform for Brazil."""

@@ -1,0 +1,1 @@
+"""The integrator's REST interface."""

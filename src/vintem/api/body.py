@@ -1,0 +1,207 @@
+"""Strict decoding: JSON bodies and query parameters into declared shapes, or the list of faults."""
+
+import json
+import re
+import types
+import typing
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, TypeVar, Union
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from vintem.kit.errors import ErrorCode, Refusal
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+BODY_BYTES_MAX: Final = 256 * 1024
+FAULTS_MAX: Final = 50
+NESTING_MAX: Final = 64
+QUERY_PARAMETERS_MAX: Final = 50
+
+TOO_DEEP: Final = f"The body is nested more than {NESTING_MAX} levels deep."
+
+Fault = dict[str, str]
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode_canonical: Final = msgspec.json.Encoder(order="deterministic").encode
+_KEY_END: Final = re.compile(rb'"[ \t\r\n]*:')
+_PLACE: Final = re.compile(r" - at `[^`]*`$")
+_UNKNOWN_FIELD: Final = re.compile(r"^Object contains unknown field `(.*)`")
+
+
+def parse_json(raw: bytes) -> object:
+    """Parse JSON, refusing what is not JSON, repeated names, and text that cannot be stored."""
+    try:
+        value = _decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(ErrorCode.INVALID_JSON, _why_not_json(error)) from None
+    # Each name ends in a quote and a colon. There are at least as many such ends as names, so
+    # when there are no more of them than names in the parsed value, no name was repeated.
+    if len(_KEY_END.findall(raw)) != _count_names(value, NESTING_MAX):
+        _refuse_repeated_names(raw)
+    if b"\\u0000" in raw:
+        _refuse_nul(value, "")
+    return value
+
+
+def decode(value: object, shape: type[StructT]) -> StructT:
+    """Turn a parsed value into a declared shape, or refuse with every fault in it."""
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        faults = find_faults(value, shape, "") or [_fault("", str(error))]
+        raise validation_refusal(faults) from None
+
+
+def canonical(value: object) -> bytes:
+    """Write a parsed value so that the order of names makes no difference."""
+    return _encode_canonical(value)
+
+
+def decode_query(query: bytes, shape: type[StructT]) -> StructT:
+    """Turn query parameters into a declared shape, or refuse with every fault in them."""
+    faults: list[Fault] = []
+    values: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=QUERY_PARAMETERS_MAX,
+            errors="strict",
+        )
+    except ValueError:
+        raise validation_refusal([_fault("", "The query cannot be read.")]) from None
+    for name, text in pairs:
+        if name in values:
+            faults.append(_fault(name, "is given twice"))
+        if "\x00" in text:
+            faults.append(_fault(name, "must not contain NUL characters"))
+        values[name] = text
+    if not faults:
+        try:
+            return msgspec.convert(values, shape, strict=False)
+        except msgspec.ValidationError as error:
+            faults = find_faults(values, shape, "", is_strict=False)
+            faults = faults or [_fault("", str(error))]
+    raise validation_refusal(faults)
+
+
+def validation_refusal(faults: list[Fault]) -> Refusal:
+    """Refuse because of these faults."""
+    first = faults[0]
+    where = f"{first['field']}: " if first["field"] else ""
+    return Refusal(
+        ErrorCode.VALIDATION_ERROR, f"{where}{first['message']}", details={"errors": faults}
+    )
+
+
+def find_faults(
+    value: object, shape: type[msgspec.Struct], path: str, *, is_strict: bool = True
+) -> list[Fault]:
+    """List what keeps a value from having a shape, each fault with its path."""
+    if not isinstance(value, dict):
+        return [_fault(path, "must be an object")]
+    faults: list[Fault] = []
+    declared = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+    faults += [
+        _fault(_join(path, name), "is not a known field") for name in value if name not in declared
+    ]
+    for name, field in declared.items():
+        if name not in value:
+            if field.required:
+                faults.append(_fault(_join(path, name), "is required"))
+            continue
+        faults += _find_field_faults(
+            value[name], field.type, _join(path, name), is_strict=is_strict
+        )
+    return faults[:FAULTS_MAX]
+
+
+def _find_field_faults(
+    value: object, declared: object, path: str, *, is_strict: bool
+) -> list[Fault]:
+    try:
+        msgspec.convert(value, declared, strict=is_strict)
+    except msgspec.ValidationError as error:
+        inner = _inner_shape(declared)
+        faults: list[Fault] = []
+        if inner is not None and isinstance(value, dict):
+            faults = find_faults(value, inner, path)
+        elif inner is not None and isinstance(value, list):
+            for index, item in enumerate(value[:FAULTS_MAX]):
+                if isinstance(item, dict):
+                    faults += find_faults(item, inner, f"{path}[{index}]")
+        return faults or [_fault(path, str(error))]
+    return []
+
+
+@cache
+def _inner_shape(declared: object) -> type[msgspec.Struct] | None:
+    """The one struct inside an annotation such as `Address | None` or `list[Item]`."""
+    if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
+        return declared
+    if typing.get_origin(declared) in {Union, types.UnionType, list, tuple, typing.Annotated}:
+        for argument in typing.get_args(declared):
+            if (inner := _inner_shape(argument)) is not None:
+                return inner
+    return None
+
+
+def _fault(path: str, message: str) -> Fault:
+    return {"field": path, "message": _PLACE.sub("", message)}
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _why_not_json(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, UnicodeDecodeError):
+        return "The body is not valid UTF-8."
+    return f"The body is not valid JSON: {_PLACE.sub('', str(error))}."
+
+
+def _count_names(value: object, levels_left: int) -> int:
+    """Count the names of all objects in a value that is not nested too deeply."""
+    if levels_left == 0:
+        raise Refusal(ErrorCode.INVALID_JSON, TOO_DEEP)
+    if isinstance(value, dict):
+        names, inner = len(value), list(value.values())
+    elif isinstance(value, list):
+        names, inner = 0, value
+    else:
+        return 0
+    for item in inner:
+        if isinstance(item, dict | list):
+            names += _count_names(item, levels_left - 1)
+    return names
+
+
+def _refuse_repeated_names(raw: bytes) -> None:
+    """Refuse an object that has a name twice: its readers would not agree on what it says."""
+
+    def refuse_repeated(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
+        named: dict[str, object] = {}
+        for name, value in pairs:
+            if name in named:
+                raise validation_refusal([_fault(name, "is given twice")])
+            named[name] = value
+        return named
+
+    json.loads(raw, object_pairs_hook=refuse_repeated, parse_int=str, parse_float=str)
+
+
+def _refuse_nul(value: object, path: str) -> None:
+    if isinstance(value, str) and "\x00" in value:
+        raise validation_refusal([_fault(path, "must not contain NUL characters")])
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _refuse_nul(name, _join(path, name.replace("\x00", "")))
+            _refuse_nul(inner, _join(path, name))
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            _refuse_nul(inner, f"{path}[{index}]")

@@ -1,0 +1,131 @@
+"""What a route declares, what a handler is given, and what it answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import TypeVar
+
+import msgspec
+
+from vintem.companies.model import Caller, LimitGroup
+from vintem.kit.errors import ErrorCode
+from vintem.kit.intent import Intent
+from vintem.resources import Resources
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+Header = tuple[bytes, bytes]
+
+
+class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The shape of a request's body: strict types, no unknown fields."""
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The shape of a list's query parameters."""
+
+
+class Reply(msgspec.Struct, frozen=True, rename="camel"):
+    """The shape of an answer's data."""
+
+
+class Access(Enum):
+    """Who may call a route."""
+
+    PUBLIC = "public"
+    SECRET_KEY = "secret key"  # noqa: S105 - the name of a rule
+    ANY_KEY = "secret or checkout key"
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """When a covered call was first completed, and whether this answer repeats it."""
+
+    is_replay: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An answer in the envelope."""
+
+    data: msgspec.Struct | msgspec.Raw
+    status: int = 200
+    processed: Processed | None = None
+    headers: Sequence[Header] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An answer outside the envelope: a page, a picture, a description."""
+
+    body: bytes
+    media_type: str
+    status: int = 200
+    headers: Sequence[Header] = ()
+
+
+Answer = Data | Content
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, as far as the pipeline has come with it."""
+
+    resources: Resources
+    request_id: str
+    now: datetime
+    method: str
+    path: str
+    client_ip: str
+    correlation_id: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    caller: Caller | None = None
+    intent: Intent | None = None
+    body: msgspec.Struct | None = None
+    query: msgspec.Struct | None = None
+
+    @property
+    def company(self) -> Caller:
+        """Who is calling; only routes that ask for a key may want to know."""
+        assert self.caller is not None, "a public route has no caller"
+        return self.caller
+
+    def body_as(self, shape: type[StructT]) -> StructT:
+        """The decoded body, in the shape that the route declares."""
+        assert isinstance(self.body, shape), f"the route does not declare {shape.__name__}"
+        return self.body
+
+    def query_as(self, shape: type[StructT]) -> StructT:
+        """The decoded query, in the shape that the route declares."""
+        assert isinstance(self.query, shape), f"the route does not declare {shape.__name__}"
+        return self.query
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One line of the route table: the router and the description are both made from it.
+
+    `access` has no default that opens anything: a route that does not declare it stops the start.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    group: str
+    access: Access | None = None
+    limit: LimitGroup | None = None
+    body: type[Body] | None = None
+    is_body_optional: bool = False
+    query: type[Query] | None = None
+    answer: type[msgspec.Struct] | None = None
+    answer_status: int = 200
+    example: msgspec.Struct | None = None
+    is_idempotent: bool = False
+    refusals: Sequence[ErrorCode] = ()
+    description: str = ""
+    is_described: bool = True

@@ -1,0 +1,312 @@
+"""What every call goes through: request id, key, access, limit, body, handler, envelope."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from vintem.api import body, envelope
+from vintem.api.access import TooManyWrongKeys, identify
+from vintem.api.call import Access, Answer, Call, Content, Header, Processed, Route
+from vintem.api.client_ip import find_client_ip
+from vintem.api.router import MethodNotAllowed, Router
+from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
+from vintem.kit.clock import public_time
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, new_id, new_request_id
+from vintem.kit.intent import Intent, IntentReused, IntentSource, fingerprint, is_client_key
+from vintem.resources import Resources
+from vintem.runtime import log as logs
+from vintem.runtime import metrics
+from vintem.runtime.db import DatabaseUnavailableError
+from vintem.runtime.rate_limit import Decision, Window
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+log = structlog.get_logger()
+
+BODY_SECONDS_MAX: Final = 20.0
+UNAVAILABLE_RETRY_SECONDS: Final = 1
+UNKNOWN_ROUTE: Final = "(none)"
+UNKNOWN_METHOD: Final = "OTHER"
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+CORRELATION_ID: Final = re.compile(rb"[!-~]{1,128}")
+JSON_MEDIA_TYPE: Final = b"application/json"
+JSON_HEADERS: Final[Sequence[Header]] = (
+    (b"content-type", JSON_MEDIA_TYPE),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class Pipeline:
+    """The ASGI application: one route table behind one way in and one way out."""
+
+    def __init__(self, resources: Resources, routes: Sequence[Route]) -> None:
+        self._resources = resources
+        self._router = Router(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call, whatever happens on the way."""
+        assert scope["type"] == "http", "only HTTP is spoken here"
+        exchange = Exchange(self._resources, self._router, scope, receive)
+        status, headers, content = await exchange.answer()
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+        exchange.note(status)
+
+
+class Exchange:
+    """One call on its way through."""
+
+    __slots__ = (
+        "_headers",
+        "_receive",
+        "_reply_headers",
+        "_resources",
+        "_router",
+        "_scope",
+        "_started_at",
+        "call",
+        "decision",
+        "route",
+    )
+
+    def __init__(
+        self, resources: Resources, router: Router, scope: Scope, receive: Receive
+    ) -> None:
+        self._started_at = time.perf_counter()
+        self._resources = resources
+        self._router = router
+        self._scope = scope
+        self._receive = receive
+        self._headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.route: Route | None = None
+        self.decision: Decision | None = None
+        now = time.time()
+        self.call = Call(
+            resources=resources,
+            request_id=new_request_id(int(now * 1_000)),
+            now=datetime.fromtimestamp(now, UTC),
+            method=scope["method"],
+            path=scope["path"],
+            client_ip=find_client_ip(scope, resources.trusted_proxies),
+        )
+        self._reply_headers: list[Header] = [(b"x-request-id", self.call.request_id.encode())]
+        correlation_id = self._headers.get(b"x-correlation-id")
+        if correlation_id and CORRELATION_ID.fullmatch(correlation_id):
+            self.call.correlation_id = correlation_id.decode("ascii")
+            self._reply_headers.append((b"x-correlation-id", correlation_id))
+
+    async def answer(self) -> tuple[int, list[Header], bytes]:
+        """Give the status, the headers and the bytes of the answer; never raise."""
+        try:
+            self.route, self.call.params = self._router.find(self.call.method, self.call.path)
+            return self._accept(await self._handle(self.route))
+        except Refusal as refusal:
+            return self._refuse(refusal)
+        except DatabaseUnavailableError as away:
+            log.warning("database unavailable", request=self.call.request_id, cause=str(away))
+            return self._refuse(
+                Refusal(
+                    ErrorCode.SERVICE_UNAVAILABLE, retry_after_seconds=UNAVAILABLE_RETRY_SECONDS
+                )
+            )
+        except Exception:
+            log.exception("call failed", request=self.call.request_id, route=self._route_name)
+            return self._refuse(Refusal(ErrorCode.INTERNAL_ERROR))
+
+    async def _handle(self, route: Route) -> Answer:
+        if route.access is not Access.PUBLIC:
+            assert route.access is not None
+            assert route.limit is not None
+            self.call.caller = await identify(self.call, route.access, self._headers)
+            await self._count(self.call.caller, route.limit)
+        if route.query is not None:
+            self.call.query = body.decode_query(self._scope["query_string"], route.query)
+        if route.body is not None or route.is_idempotent:
+            await self._read_request(route)
+        return await route.handler(self.call)
+
+    async def _count(self, caller: Caller, group: LimitGroup) -> None:
+        self.decision = await self._resources.limiter.admit(
+            Window(
+                caller.company_id,
+                caller.key_id,
+                group,
+                caller.limits.of(group),
+                WINDOW_SECONDS[group],
+            )
+        )
+        self._reply_headers += limit_headers(self.decision)
+        if not self.decision.admitted:
+            raise Refusal(
+                ErrorCode.RATE_LIMIT_EXCEEDED,
+                retry_after_seconds=self.decision.retry_after_seconds,
+            )
+
+    async def _read_request(self, route: Route) -> None:
+        raw = await self._read_body()
+        value: object = None
+        if raw or not route.is_body_optional:
+            self._check_media_type(raw)
+            value = body.parse_json(raw)
+        if route.body is not None:
+            self.call.body = body.decode({} if value is None else value, route.body)
+        if route.is_idempotent:
+            self.call.intent = self._read_intent(body.canonical(value))
+            self._reply_headers += (
+                (b"x-idempotency-key", self.call.intent.key.encode()),
+                (b"x-idempotency-key-source", self.call.intent.source.encode()),
+            )
+
+    async def _read_body(self) -> bytes:
+        length = self._headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > body.BODY_BYTES_MAX:
+            raise Refusal(ErrorCode.PAYLOAD_TOO_LARGE, _TOO_LARGE)
+        message = await self._receive_in_time()
+        chunk: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return chunk
+        chunks = bytearray(chunk)
+        give_up_at = self._started_at + BODY_SECONDS_MAX
+        while message.get("more_body", False):
+            message = await self._receive_in_time(give_up_at)
+            chunks += message.get("body", b"")
+            if len(chunks) > body.BODY_BYTES_MAX:
+                raise Refusal(ErrorCode.PAYLOAD_TOO_LARGE, _TOO_LARGE)
+        return bytes(chunks)
+
+    async def _receive_in_time(self, give_up_at: float | None = None) -> MutableMapping[str, Any]:
+        """Wait for the next part of the body, but not for ever."""
+        seconds = BODY_SECONDS_MAX if give_up_at is None else give_up_at - time.perf_counter()
+        try:
+            async with asyncio.timeout(seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refusal(
+                ErrorCode.VALIDATION_ERROR, "The body did not arrive in time.", details={}
+            ) from None
+        if message["type"] == "http.disconnect":
+            raise Refusal(ErrorCode.VALIDATION_ERROR, "The body did not arrive whole.")
+        return message
+
+    def _check_media_type(self, raw: bytes) -> None:
+        media_type = self._headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if media_type != JSON_MEDIA_TYPE and (raw or media_type):
+            raise Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+
+    def _read_intent(self, canonical: bytes) -> Intent:
+        digest = fingerprint(
+            pepper=self._resources.pepper,
+            method=self.call.method,
+            path=self.call.path,
+            body=canonical,
+        )
+        key = self._headers.get(b"x-idempotency-key")
+        if key is None:
+            return Intent(new_id(Prefix.IDEMPOTENCY), IntentSource.GENERATED, digest)
+        text = key.decode("latin-1")
+        if not is_client_key(text):
+            raise Refusal(ErrorCode.IDEMPOTENCY_KEY_INVALID)
+        return Intent(text, IntentSource.CLIENT, digest)
+
+    def _accept(self, answer: Answer) -> tuple[int, list[Header], bytes]:
+        headers = self._reply_headers
+        if isinstance(answer, Content):
+            headers.append((b"content-type", answer.media_type.encode()))
+            headers.append((b"x-content-type-options", b"nosniff"))
+            content = answer.body
+        else:
+            headers += JSON_HEADERS
+            content = envelope.success(
+                answer.data,
+                timestamp=public_time(self.call.now),
+                request_id=self.call.request_id,
+            )
+            if answer.processed is not None:
+                headers += processed_headers(answer.processed)
+        headers += answer.headers
+        headers.append((b"content-length", b"%d" % len(content)))
+        return answer.status, headers, content
+
+    def _refuse(self, refusal: Refusal) -> tuple[int, list[Header], bytes]:
+        metrics.count_refusal(refusal.code)
+        content = envelope.failure(
+            refusal.code,
+            refusal.message,
+            refusal.details,
+            timestamp=public_time(self.call.now),
+            request_id=self.call.request_id,
+        )
+        headers = self._reply_headers
+        headers += JSON_HEADERS
+        headers.append((b"content-length", b"%d" % len(content)))
+        if refusal.retry_after_seconds is not None:
+            headers.append((b"retry-after", b"%d" % refusal.retry_after_seconds))
+        if isinstance(refusal, MethodNotAllowed):
+            headers.append((b"allow", ", ".join(refusal.allowed).encode()))
+        elif isinstance(refusal, TooManyWrongKeys):
+            headers += limit_headers(refusal.decision)
+        elif isinstance(refusal, IntentReused):
+            headers.append(_processed_at_header(refusal.processed_at))
+        return envelope.STATUS[refusal.code], headers, content
+
+    def note(self, status: int) -> None:
+        """Count the call and write its line."""
+        call = self.call
+        seconds = time.perf_counter() - self._started_at
+        method = call.method if call.method in METHODS else UNKNOWN_METHOD
+        route = self._route_name
+        metrics.count_request(route=route, method=method, status=status, seconds=seconds)
+        caller, decision = call.caller, self.decision
+        logs.write_access(
+            logs.AccessLine(
+                time=logs.log_time(call.now),
+                level="info" if status < 500 else "error",
+                event="call",
+                method=method,
+                route=route,
+                status=status,
+                ms=round(seconds * 1_000, 2),
+                request=call.request_id,
+                correlation=call.correlation_id,
+                company="" if caller is None else caller.company_public_id,
+                key="" if caller is None else caller.key_id,
+                admitted=decision.decided_at if decision and decision.admitted else None,
+            )
+        )
+
+    @property
+    def _route_name(self) -> str:
+        return UNKNOWN_ROUTE if self.route is None else self.route.path
+
+
+_TOO_LARGE: Final = f"The body is larger than {body.BODY_BYTES_MAX // 1024} KiB."
+
+
+def limit_headers(decision: Decision) -> Sequence[Header]:
+    """Tell the caller how much of a limit is left."""
+    return (
+        (b"x-ratelimit-limit", b"%d" % decision.limit),
+        (b"x-ratelimit-remaining", b"%d" % decision.remaining),
+        (b"x-ratelimit-reset", b"%d" % decision.reset),
+    )
+
+
+def processed_headers(processed: Processed) -> Sequence[Header]:
+    """Tell the caller whether the answer repeats an earlier one."""
+    return (
+        (b"x-idempotency-replayed", b"true" if processed.is_replay else b"false"),
+        _processed_at_header(processed.at),
+    )
+
+
+def _processed_at_header(moment: datetime) -> Header:
+    return (b"x-idempotency-processed-at", public_time(moment).encode())

@@ -1,0 +1,87 @@
+"""From method and path to a route, made once from the table and checked while it is made."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from vintem.api.call import Access, Route
+from vintem.kit.errors import ErrorCode, Refusal
+
+PARAMETER: Final = re.compile(r"\{([a-zA-Z]+)\}")
+BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+_NO_PARAMS: Final[Mapping[str, str]] = {}
+
+
+class RouteTableError(Exception):
+    """The table is wrong, so the program does not start."""
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists, but not with this method."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(ErrorCode.METHOD_NOT_ALLOWED, details={"allowed": list(allowed)})
+        self.allowed = allowed
+
+
+class Router:
+    """Finds the route of a call; HEAD is answered as GET."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[int, list[tuple[re.Pattern[str], dict[str, Route]]]] = {}
+        by_path: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            check(route)
+            methods = by_path.setdefault(route.path, {})
+            if route.method in methods:
+                raise RouteTableError(f"{route.method} {route.path} is declared twice")
+            methods[route.method] = route
+        for path, methods in by_path.items():
+            if "GET" in methods:
+                methods.setdefault("HEAD", methods["GET"])
+            if PARAMETER.search(path):
+                same_length = self._patterns.setdefault(path.count("/"), [])
+                same_length.append((_pattern(path), methods))
+            else:
+                self._fixed[path] = methods
+
+    def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        """Find the route and the values of its path parameters, or refuse."""
+        methods = self._fixed.get(path)
+        params = _NO_PARAMS
+        if methods is None:
+            for pattern, candidates in self._patterns.get(path.count("/"), ()):
+                if match := pattern.fullmatch(path):
+                    methods, params = candidates, match.groupdict()
+                    break
+        if methods is None:
+            raise Refusal(ErrorCode.NOT_FOUND)
+        route = methods.get(method)
+        if route is None:
+            raise MethodNotAllowed(sorted(methods))
+        return route, params
+
+
+def check(route: Route) -> None:
+    """Refuse a declaration that leaves open who may call, how often, or with what."""
+    name = f"{route.method} {route.path}"
+    if route.access is None:
+        raise RouteTableError(f"{name} does not declare who may call it")
+    if route.access is not Access.PUBLIC and route.limit is None:
+        raise RouteTableError(f"{name} needs a key but declares no rate limit")
+    if route.body is not None and route.method not in BODY_METHODS:
+        raise RouteTableError(f"{name} declares a body, which {route.method} does not carry")
+    if route.is_idempotent and route.method != "POST":
+        raise RouteTableError(f"{name} declares idempotency, which is for POST")
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = PARAMETER.split(path)
+    return re.compile(
+        "".join(
+            f"(?P<{part}>[^/]+)" if position % 2 else re.escape(part)
+            for position, part in enumerate(parts)
+        )
+    )

@@ -1,0 +1,1 @@
+"""Brazilian facts without input or output: documents, phones and PIX keys."""

@@ -1,0 +1,1 @@
+"""Who integrates with us: companies, their keys, limits and fees."""

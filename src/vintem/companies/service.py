@@ -1,0 +1,191 @@
+"""What happens to companies and keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from vintem.companies import keys, store
+from vintem.companies.model import (
+    ApiKey,
+    Company,
+    Environment,
+    Fee,
+    FeePlan,
+    KeyType,
+    Limits,
+    Network,
+)
+from vintem.kit.ids import Prefix, new_id
+from vintem.runtime.db import Connection, Database
+
+RecordT = TypeVar("RecordT")
+
+
+class UnknownRecordError(Exception):
+    """No company or key has that id."""
+
+
+class KeyEndedError(Exception):
+    """The key no longer works, so it cannot be rotated."""
+
+
+NAME_CHARACTERS_MAX: Final = 120
+
+OVERLAPS: Final = {
+    "0": timedelta(),
+    "1h": timedelta(hours=1),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+}
+"""For how long a rotated key may go on working beside its successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just made: its record, and the key itself, shown this once."""
+
+    record: ApiKey
+    key: str
+
+
+async def create_company(
+    db: Connection, name: str, *, now: datetime, public_id: str | None = None
+) -> Company:
+    """Add a company with the default limits and no fees."""
+    return await store.insert_company(
+        db, public_id=public_id or new_id(Prefix.COMPANY), name=name, limits=Limits(), now=now
+    )
+
+
+async def find_company(db: Connection, public_id: str) -> Company | None:
+    """Find a company by the id the world knows."""
+    return await store.find_company(db, public_id)
+
+
+async def list_companies(db: Connection) -> Sequence[Company]:
+    """All companies, the oldest first."""
+    return await store.list_companies(db)
+
+
+async def get_company(db: Connection, public_id: str) -> Company:
+    """Find a company, or raise UnknownRecordError."""
+    return _known(await store.find_company(db, public_id), public_id)
+
+
+async def set_limits(
+    db: Connection,
+    public_id: str,
+    *,
+    transactions_per_second: int | None = None,
+    withdrawals_per_minute: int | None = None,
+    requests_per_minute: int | None = None,
+) -> Company:
+    """Change the limits that are given; running processes follow within 5 s."""
+    company = await store.update_limits(
+        db,
+        public_id,
+        transactions_per_second=transactions_per_second,
+        withdrawals_per_minute=withdrawals_per_minute,
+        requests_per_minute=requests_per_minute,
+    )
+    return _known(company, public_id)
+
+
+async def set_suspended(db: Connection, public_id: str, *, is_suspended: bool) -> Company:
+    """Suspend a company or let it work again; running processes follow within 5 s."""
+    return _known(await store.update_status(db, public_id, is_suspended=is_suspended), public_id)
+
+
+async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:
+    """Set one fee and return the plan with it."""
+    company = await get_company(db, public_id)
+    await store.upsert_fee(db, company.company_id, fee)
+    return await fee_plan(db, company.company_id)
+
+
+async def fee_plan(db: Connection, company_id: int) -> FeePlan:
+    """What a company pays."""
+    return FeePlan(await store.list_fees(db, company_id))
+
+
+async def create_key(
+    db: Connection,
+    company_id: int,
+    *,
+    key_type: KeyType,
+    environment: Environment,
+    pepper: bytes,
+    now: datetime,
+    label: str = "",
+    allowed_networks: Sequence[Network] = (),
+    key: str | None = None,
+) -> NewKey:
+    """Make a key, or take one made by keys.new_key(), and keep its digest."""
+    key = key or keys.new_key(key_type, environment)
+    record = ApiKey(
+        key_id=new_id(Prefix.API_KEY),
+        company_id=company_id,
+        type=key_type,
+        environment=environment,
+        last_four=key[-4:],
+        label=label,
+        allowed_networks=tuple(allowed_networks),
+        created_at=now,
+        expires_at=None,
+        revoked_at=None,
+        last_used_at=None,
+    )
+    await store.insert_key(db, record, digest=keys.digest(key.encode(), pepper=pepper))
+    return NewKey(record, key)
+
+
+async def is_working_key(db: Connection, key: str, *, pepper: bytes, now: datetime) -> bool:
+    """Say whether a key opens anything now."""
+    digest = keys.digest(key.encode(), pepper=pepper)
+    return digest in await store.find_callers(db, [digest], now=now)
+
+
+async def list_keys(db: Connection, public_id: str) -> Sequence[ApiKey]:
+    """All keys of a company, the oldest first."""
+    company = await get_company(db, public_id)
+    return await store.list_keys(db, company.company_id)
+
+
+async def rotate_key(
+    database: Database, key_id: str, *, overlap: timedelta, pepper: bytes, now: datetime
+) -> NewKey:
+    """Make a key's successor and let the old one end after the overlap."""
+
+    async def rotate(block: Connection) -> NewKey:
+        old = _known(await store.lock_key(block, key_id), key_id)
+        if not old.works_at(now):
+            raise KeyEndedError(key_id)
+        successor = await create_key(
+            block,
+            old.company_id,
+            key_type=old.type,
+            environment=old.environment,
+            pepper=pepper,
+            now=now,
+            label=old.label,
+            allowed_networks=old.allowed_networks,
+        )
+        ends_at = now + overlap
+        await store.replace_key(
+            block, key_id, replaced_by=successor.record.key_id, expires_at=ends_at
+        )
+        return successor
+
+    return await database.atomically(rotate)
+
+
+async def revoke_key(db: Connection, key_id: str, *, now: datetime) -> ApiKey:
+    """End a key now; running processes refuse it within 5 s."""
+    return _known(await store.revoke_key(db, key_id, now=now), key_id)
+
+
+def _known(record: RecordT | None, record_id: str) -> RecordT:
+    if record is None:
+        raise UnknownRecordError(record_id)
+    return record

@@ -1,0 +1,267 @@
+"""The SQL of companies, their fees and their keys."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from ipaddress import ip_network
+
+from vintem.companies.model import (
+    ApiKey,
+    Caller,
+    Company,
+    Environment,
+    Fee,
+    ImplicitProtection,
+    KeyType,
+    Limits,
+    Method,
+)
+from vintem.runtime.db import Connection, Row
+
+
+async def insert_company(
+    db: Connection, *, public_id: str, name: str, limits: Limits, now: datetime
+) -> Company:
+    """Add a company."""
+    row = await db.fetchrow(
+        """
+        insert into company (
+            public_id, name, transactions_per_second, withdrawals_per_minute, requests_per_minute,
+            created_at
+        ) values ($1, $2, $3, $4, $5, $6)
+        returning *
+        """,
+        public_id,
+        name,
+        limits.transactions_per_second,
+        limits.withdrawals_per_minute,
+        limits.requests_per_minute,
+        now,
+    )
+    assert row is not None
+    return _company(row)
+
+
+async def find_company(db: Connection, public_id: str) -> Company | None:
+    """Find a company by the id the world knows."""
+    row = await db.fetchrow("select * from company where public_id = $1", public_id)
+    return None if row is None else _company(row)
+
+
+async def list_companies(db: Connection) -> Sequence[Company]:
+    """All companies, the oldest first."""
+    return [_company(row) for row in await db.fetch("select * from company order by created_at")]
+
+
+async def update_limits(
+    db: Connection,
+    public_id: str,
+    *,
+    transactions_per_second: int | None,
+    withdrawals_per_minute: int | None,
+    requests_per_minute: int | None,
+) -> Company | None:
+    """Change the limits that are given."""
+    row = await db.fetchrow(
+        """
+        update company set
+            transactions_per_second = coalesce($2, transactions_per_second),
+            withdrawals_per_minute = coalesce($3, withdrawals_per_minute),
+            requests_per_minute = coalesce($4, requests_per_minute)
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        transactions_per_second,
+        withdrawals_per_minute,
+        requests_per_minute,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_status(db: Connection, public_id: str, *, is_suspended: bool) -> Company | None:
+    """Suspend a company or let it work again."""
+    row = await db.fetchrow(
+        "update company set status = $2 where public_id = $1 returning *",
+        public_id,
+        "suspended" if is_suspended else "active",
+    )
+    return None if row is None else _company(row)
+
+
+async def upsert_fee(db: Connection, company_id: int, fee: Fee) -> None:
+    """Set what a company pays for a method from a number of installments on."""
+    await db.execute(
+        """
+        insert into company_fee (
+            company_id, method, installments_from, fixed_cents, percent_basis_points
+        ) values ($1, $2, $3, $4, $5)
+        on conflict (company_id, method, installments_from) do update set
+            fixed_cents = excluded.fixed_cents,
+            percent_basis_points = excluded.percent_basis_points
+        """,
+        company_id,
+        fee.method,
+        fee.installments_from,
+        fee.fixed_cents,
+        fee.percent_basis_points,
+    )
+
+
+async def list_fees(db: Connection, company_id: int) -> Sequence[Fee]:
+    """All fees of a company."""
+    rows = await db.fetch(
+        "select * from company_fee where company_id = $1 order by method, installments_from",
+        company_id,
+    )
+    return [
+        Fee(
+            method=Method(row["method"]),
+            fixed_cents=row["fixed_cents"],
+            percent_basis_points=row["percent_basis_points"],
+            installments_from=row["installments_from"],
+        )
+        for row in rows
+    ]
+
+
+async def insert_key(db: Connection, key: ApiKey, *, digest: bytes) -> None:
+    """Add a key by its digest."""
+    await db.execute(
+        """
+        insert into api_key (
+            key_id, company_id, type, environment, digest, last_four, label, allowed_networks,
+            created_at, expires_at
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        """,
+        key.key_id,
+        key.company_id,
+        key.type,
+        key.environment,
+        digest,
+        key.last_four,
+        key.label,
+        [str(network) for network in key.allowed_networks],
+        key.created_at,
+        key.expires_at,
+    )
+
+
+async def lock_key(db: Connection, key_id: str) -> ApiKey | None:
+    """Read a key and keep others from changing it until the block ends."""
+    row = await db.fetchrow("select * from api_key where key_id = $1 for update", key_id)
+    return None if row is None else _key(row)
+
+
+async def list_keys(db: Connection, company_id: int) -> Sequence[ApiKey]:
+    """All keys of a company, the oldest first."""
+    rows = await db.fetch(
+        "select * from api_key where company_id = $1 order by created_at, key_id", company_id
+    )
+    return [_key(row) for row in rows]
+
+
+async def replace_key(
+    db: Connection, key_id: str, *, replaced_by: str, expires_at: datetime
+) -> None:
+    """Let a key end because another took its place; an earlier end stays."""
+    await db.execute(
+        """
+        update api_key set replaced_by = $2, expires_at = least(expires_at, $3::timestamptz)
+        where key_id = $1
+        """,
+        key_id,
+        replaced_by,
+        expires_at,
+    )
+
+
+async def revoke_key(db: Connection, key_id: str, *, now: datetime) -> ApiKey | None:
+    """End a key now; the first revocation counts."""
+    row = await db.fetchrow(
+        """
+        update api_key set revoked_at = coalesce(revoked_at, $2) where key_id = $1 returning *
+        """,
+        key_id,
+        now,
+    )
+    return None if row is None else _key(row)
+
+
+async def find_callers(
+    db: Connection, digests: Collection[bytes], *, now: datetime
+) -> Mapping[bytes, Caller]:
+    """Find who the working keys among these belong to."""
+    rows = await db.fetch(
+        """
+        select k.digest, k.key_id, k.type, k.environment, k.allowed_networks, k.expires_at, c.*
+        from api_key k join company c on c.company_id = k.company_id
+        where k.digest = any($1::bytea[]) and k.revoked_at is null
+            and (k.expires_at is null or k.expires_at > $2)
+        """,
+        list(digests),
+        now,
+    )
+    return {row["digest"]: _caller(row) for row in rows}
+
+
+async def touch_keys(db: Connection, key_ids: Collection[str], *, now: datetime) -> None:
+    """Remember that these keys were used."""
+    await db.execute(
+        """
+        update api_key set last_used_at = $2
+        where key_id = any($1::text[]) and (last_used_at is null or last_used_at < $2)
+        """,
+        sorted(key_ids),
+        now,
+    )
+
+
+def _company(row: Row) -> Company:
+    return Company(
+        company_id=row["company_id"],
+        public_id=row["public_id"],
+        name=row["name"],
+        is_suspended=row["status"] == "suspended",
+        limits=_limits(row),
+        implicit_protection=ImplicitProtection(row["implicit_protection"]),
+        created_at=row["created_at"],
+    )
+
+
+def _limits(row: Row) -> Limits:
+    return Limits(
+        transactions_per_second=row["transactions_per_second"],
+        withdrawals_per_minute=row["withdrawals_per_minute"],
+        requests_per_minute=row["requests_per_minute"],
+    )
+
+
+def _key(row: Row) -> ApiKey:
+    return ApiKey(
+        key_id=row["key_id"],
+        company_id=row["company_id"],
+        type=KeyType(row["type"]),
+        environment=Environment(row["environment"]),
+        last_four=row["last_four"],
+        label=row["label"],
+        allowed_networks=tuple(ip_network(text) for text in row["allowed_networks"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+    )
+
+
+def _caller(row: Row) -> Caller:
+    return Caller(
+        key_id=row["key_id"],
+        key_type=KeyType(row["type"]),
+        environment=Environment(row["environment"]),
+        company_id=row["company_id"],
+        company_public_id=row["public_id"],
+        is_company_suspended=row["status"] == "suspended",
+        limits=_limits(row),
+        implicit_protection=ImplicitProtection(row["implicit_protection"]),
+        allowed_networks=tuple(ip_network(text) for text in row["allowed_networks"]),
+        expires_at=row["expires_at"],
+    )

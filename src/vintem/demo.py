@@ -1,0 +1,140 @@
+"""The demo: one company with keys that stay the same, and what a newcomer is told about it."""
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from vintem.companies import service as companies
+from vintem.companies.keys import new_key
+from vintem.companies.model import Environment, KeyType
+from vintem.kit.clock import utc_now
+from vintem.kit.ids import Prefix, new_id
+from vintem.launch import (
+    Platform,
+    kept_pepper,
+    migrated,
+    prepared,
+    until_ready_or_stopping,
+    write_private,
+)
+from vintem.runtime.db import Connection, Database
+from vintem.runtime.processes import stop_signal
+from vintem.settings import Settings
+
+COMPANY_NAME: Final = "Loja Demonstração"
+
+KEYS: Final = {
+    "testSecretKey": (KeyType.SECRET, Environment.TEST),
+    "testCheckoutKey": (KeyType.CHECKOUT, Environment.TEST),
+    "liveSecretKey": (KeyType.SECRET, Environment.LIVE),
+    "liveCheckoutKey": (KeyType.CHECKOUT, Environment.LIVE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCompany:
+    """What demo.json keeps: the company's public id, and its keys by their name there."""
+
+    company_id: str
+    keys: dict[str, str]
+
+
+async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
+    """Start everything on one machine, say how to use it, and stop it all on Ctrl-C."""
+    stopping = stop_signal()
+    settings.data.mkdir(parents=True, exist_ok=True)
+    console.print("[dim]Starting PostgreSQL …[/]")
+    async with prepared(settings) as found:
+        complete = replace(found, pepper=found.pepper or kept_pepper(settings.data))
+        console.print("[dim]Preparing the database and the demo company …[/]")
+        async with migrated(complete) as database:
+            demo = await seed(database, settings.data, pepper=complete.pepper.encode())
+        console.print("[dim]Starting the API and the worker …[/]")
+        platform = Platform(complete, api_processes=1, has_worker=True)
+        try:
+            await until_ready_or_stopping(platform, stopping)
+            if not stopping.is_set():
+                await asyncio.to_thread(announce, demo, platform, ready_file, console)
+            await stopping.wait()
+            console.print("\n[dim]Stopping …[/]")
+        finally:
+            await platform.stop()
+    console.print("[dim]Everything is stopped; the data stays where it is.[/]")
+
+
+async def seed(database: Database, data: Path, *, pepper: bytes) -> DemoCompany:
+    """Have the company and the keys that demo.json names; made the first time, kept after."""
+    file = data / "demo.json"
+    demo = read_demo(file)
+    if demo is None:
+        made = {name: new_key(*kind) for name, kind in KEYS.items()}
+        demo = DemoCompany(new_id(Prefix.COMPANY), made)
+        # The file comes first: a start that dies here finds it, and makes the same company.
+        write_private(file, {"companyId": demo.company_id, **demo.keys})
+    known = demo
+
+    async def ensure(block: Connection) -> None:
+        now = utc_now()
+        company = await companies.find_company(block, known.company_id)
+        if company is None:
+            company = await companies.create_company(
+                block, COMPANY_NAME, public_id=known.company_id, now=now
+            )
+            for name, (key_type, environment) in KEYS.items():
+                await companies.create_key(
+                    block,
+                    company.company_id,
+                    key_type=key_type,
+                    environment=environment,
+                    key=known.keys[name],
+                    label="demo",
+                    pepper=pepper,
+                    now=now,
+                )
+
+    await database.atomically(ensure)
+    return demo
+
+
+def read_demo(file: Path) -> DemoCompany | None:
+    """Read demo.json, or nothing when there is none yet."""
+    if not file.exists():
+        return None
+    content = json.loads(file.read_text())
+    return DemoCompany(content["companyId"], {name: content[name] for name in KEYS})
+
+
+def announce(
+    demo: DemoCompany, platform: Platform, ready_file: Path | None, console: Console
+) -> None:
+    """Tell scripts and people that it runs, and how to use it."""
+    if ready_file is not None:
+        write_private(
+            ready_file,
+            {"baseUrl": platform.base_url, "companyId": demo.company_id, **demo.keys},
+        )
+    console.print(welcome(demo, platform.base_url))
+    console.print("Your first call, ready to paste:\n")
+    # Printed without wrapping or markup, so that it can be copied whole.
+    line = f'curl -s {platform.base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
+    console.print(line, style="bold green", soft_wrap=True, highlight=False, markup=False)
+    console.print("\n[dim]Press Ctrl-C to stop.[/]")
+
+
+def welcome(demo: DemoCompany, base_url: str) -> Panel:
+    """Draw the box with everything a newcomer needs."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("API", f"[bold cyan]{base_url}[/]")
+    table.add_row("Reference", f"[cyan]{base_url}/docs[/]")
+    table.add_row("Company", demo.company_id)
+    table.add_row("Test secret key", f"[yellow]{demo.keys['testSecretKey']}[/]")
+    table.add_row("Test checkout key", f"[yellow]{demo.keys['testCheckoutKey']}[/]")
+    return Panel(table, title="[bold]Vintém is running[/]", border_style="green", expand=False)

@@ -1,0 +1,1 @@
+"""What every part of the platform shares: money, time, ids, paging and intents."""

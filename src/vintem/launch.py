@@ -1,0 +1,260 @@
+"""Starting and stopping the processes of a platform in the right order."""
+
+import asyncio
+import gc
+import json
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+from prometheus_client import start_http_server
+
+from vintem.app import build_app
+from vintem.resources import open_database, open_resources
+from vintem.runtime import metrics
+from vintem.runtime.db import Database, DatabaseUnavailableError
+from vintem.runtime.embedded import EmbeddedPostgres
+from vintem.runtime.migrations import migrate
+from vintem.runtime.processes import Child, KeptProcess, stop_signal, stop_without_parent
+from vintem.server import listen, serve
+from vintem.settings import Settings, SettingsError
+from vintem.worker import work
+
+log = structlog.get_logger()
+
+DATABASE_SECONDS_MAX: Final = 30.0
+READY_SECONDS_MAX: Final = 60.0
+READY_POLL_SECONDS: Final = 0.05
+STOP_MARGIN_SECONDS: Final = 3.0
+
+
+@asynccontextmanager
+async def prepared(settings: Settings) -> AsyncIterator[Settings]:
+    """Have a PostgreSQL and a pepper, made here where the settings name none."""
+    if settings.database_url:
+        yield settings
+        return
+    embedded = EmbeddedPostgres(settings.data)
+    await embedded.start()
+    keeping = asyncio.create_task(embedded.keep_running(), name="embedded postgres")
+    try:
+        pepper = settings.pepper or kept_pepper(settings.data)
+        yield replace(settings, database_url=embedded.url, pepper=pepper)
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        await embedded.stop()
+
+
+@asynccontextmanager
+async def migrated(settings: Settings) -> AsyncIterator[Database]:
+    """Open the database, waiting a little for it, with every migration applied."""
+    database = open_database(settings)
+    await database.open()
+    try:
+        give_up_at = asyncio.get_running_loop().time() + DATABASE_SECONDS_MAX
+        while True:
+            try:
+                await migrate(database)
+                break
+            except DatabaseUnavailableError as away:
+                if asyncio.get_running_loop().time() > give_up_at:
+                    raise
+                log.warning("waiting for the database", cause=str(away))
+                await asyncio.sleep(1.0)
+        yield database
+    finally:
+        await database.close()
+
+
+class Platform:
+    """API processes and, if wanted, a worker, that share one listening socket and one database."""
+
+    def __init__(self, settings: Settings, *, api_processes: int, has_worker: bool) -> None:
+        """Bind the address and start the processes; `settings` must be complete."""
+        require_pepper(settings)
+        self._settings = settings
+        self._listener = bind(settings)
+        self.port: int = self._listener.getsockname()[1]
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        self.base_url = f"http://{host}:{self.port}"
+        self._api = [
+            self._start_api(number, is_shared=api_processes > 1) for number in range(api_processes)
+        ]
+        self._worker = self._start_worker(api_processes) if has_worker else None
+
+    async def until_ready(self) -> None:
+        """Return once the API answers that it is ready."""
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            while not await self._is_ready():
+                await asyncio.sleep(READY_POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Drain the API, then let the worker finish what it has in hand."""
+        settings = self._settings
+        seconds = settings.drain_notice_seconds + settings.drain_seconds + STOP_MARGIN_SECONDS
+        self._listener.close()
+        await asyncio.gather(*(process.stop(seconds=seconds) for process in self._api))
+        if self._worker is not None:
+            await self._worker.stop(seconds=seconds)
+
+    def _start_api(self, number: int, *, is_shared: bool) -> KeptProcess:
+        descriptor = self._listener.fileno()
+        words = ["process", "api", "--fd", str(descriptor), "--number", str(number)]
+        shared = "1" if is_shared or self._settings.shared_limits else "0"
+        environment = {**self._environment(), "VINTEM_SHARED_LIMITS": shared}
+        return KeptProcess(Child(f"api {number}", words, environment, [descriptor]))
+
+    def _start_worker(self, api_processes: int) -> KeptProcess:
+        words = ["process", "worker", "--number", str(api_processes)]
+        return KeptProcess(Child("worker", words, self._environment()))
+
+    def _environment(self) -> dict[str, str]:
+        settings = self._settings
+        return {
+            "DATABASE_URL": settings.database_url,
+            "VINTEM_PEPPER": settings.pepper,
+            "VINTEM_HOST": settings.host,
+            "VINTEM_PORT": str(self.port),
+            "VINTEM_PUBLIC_URL": settings.public_url or self.base_url,
+        }
+
+    async def _is_ready(self) -> bool:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(  # noqa: S104 - asked, not bound
+            self._settings.host, self._settings.host
+        )
+        try:
+            reader, writer = await asyncio.open_connection(host, self.port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            status_line = await reader.readline()
+            writer.close()
+        except OSError:
+            return False
+        return b" 200 " in status_line
+
+
+async def run_serve(settings: Settings, *, workers: int) -> None:
+    """Serve the API with so many processes until told to stop."""
+    stopping = stop_signal()
+    async with prepared(settings) as complete:
+        require_pepper(complete)
+        async with migrated(complete):
+            pass
+        platform = Platform(complete, api_processes=workers, has_worker=False)
+        try:
+            await until_ready_or_stopping(platform, stopping)
+            log.info("serving", address=platform.base_url, processes=workers)
+            await stopping.wait()
+        finally:
+            await platform.stop()
+
+
+async def run_work(settings: Settings, *, number: int = 0) -> None:
+    """Do due work until told to stop."""
+    stopping = stop_signal()
+    async with prepared(settings) as complete:
+        async with migrated(complete):
+            pass
+        await _work_in_process(complete, stopping, number=number)
+
+
+async def run_api_process(settings: Settings, *, descriptor: int, number: int) -> None:
+    """Be one API process on a socket that the parent bound."""
+    listener = socket.socket(fileno=descriptor)
+    watching = asyncio.create_task(stop_without_parent(), name="parent watch")
+    start_metrics(settings, number)
+    async with open_resources(settings, shared_limits=settings.shared_limits) as resources:
+        app = build_app(resources)
+        # What exists now lives until the end: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        await serve(
+            app,
+            [listener],
+            life=resources.life,
+            notice_seconds=settings.drain_notice_seconds,
+            drain_seconds=settings.drain_seconds,
+        )
+    watching.cancel()
+
+
+async def run_worker_process(settings: Settings, *, number: int) -> None:
+    """Be the worker that a parent started."""
+    watching = asyncio.create_task(stop_without_parent(), name="parent watch")
+    await _work_in_process(settings, stop_signal(), number=number)
+    watching.cancel()
+
+
+async def _work_in_process(settings: Settings, stopping: asyncio.Event, *, number: int) -> None:
+    start_metrics(settings, number)
+    async with open_resources(settings, shared_limits=settings.shared_limits) as resources:
+        await work(resources, stopping)
+
+
+async def until_ready_or_stopping(platform: Platform, stopping: asyncio.Event) -> None:
+    """Wait for the API, unless somebody presses Ctrl-C first."""
+    ready = asyncio.create_task(platform.until_ready())
+    stop = asyncio.create_task(stopping.wait())
+    await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not ready.done():
+        ready.cancel()
+        return
+    await ready
+
+
+def start_metrics(settings: Settings, number: int) -> None:
+    """Answer Prometheus on this machine, where the operator wants it."""
+    if settings.metrics_port:
+        start_http_server(settings.metrics_port + number, "127.0.0.1", registry=metrics.REGISTRY)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Bind the address, or say in a sentence why it cannot be had."""
+    try:
+        return listen(settings.host, settings.port)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}."
+            " Choose another with --port or VINTEM_PORT."
+        ) from error
+
+
+def require_pepper(settings: Settings) -> None:
+    """Refuse to start with a database of one's own and no secret to digest keys with."""
+    if not settings.pepper:
+        raise SettingsError(
+            "VINTEM_PEPPER is missing: with DATABASE_URL every process needs the same secret,"
+            " at least 32 characters."
+        )
+
+
+def kept_pepper(data: Path) -> str:
+    """Read the data folder's pepper, made the first time."""
+    file = data / "secrets.json"
+    if not file.exists():
+        fresh = data / f"secrets.json.{os.getpid()}"
+        write_private(fresh, {"pepper": secrets.token_urlsafe(48)})
+        with suppress(FileExistsError):
+            file.hardlink_to(fresh)
+        fresh.unlink()
+    return str(json.loads(file.read_text())["pepper"])
+
+
+def write_private(file: Path, content: object) -> None:
+    """Write JSON that only its owner may read; appears whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        json.dump(content, stream, indent=2)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)

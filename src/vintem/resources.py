@@ -1,0 +1,103 @@
+"""What handlers and workers use: opened here, closed here, nowhere else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from vintem.companies.keyring import Keyring
+from vintem.companies.model import Environment, Network
+from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
+from vintem.settings import Settings
+
+IDLE_WINDOW_SECONDS = 120
+
+
+@dataclass(slots=True)
+class Life:
+    """Whether this process is about to stop."""
+
+    is_draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Everything that lives as long as the process."""
+
+    database: Database
+    keyring: Keyring
+    limiter: Limiter
+    public_limiter: MemoryLimiter
+    pepper: bytes
+    public_url: str
+    environment_hosts: Mapping[str, Environment]
+    trusted_proxies: Sequence[Network]
+    wrong_keys_per_minute: int
+    is_metrics_public: bool
+    life: Life = field(default_factory=Life)
+
+
+@asynccontextmanager
+async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIterator[Resources]:
+    """Open everything, keep it fresh, and close it in the right order."""
+    database = open_database(settings)
+    await database.open()
+    pepper = settings.pepper.encode()
+    keyring = Keyring(database, pepper=pepper)
+    public_limiter = MemoryLimiter()
+    memory_limiter = MemoryLimiter()
+    limiter: Limiter = SharedLimiter(database) if shared_limits else memory_limiter
+    resources = Resources(
+        database=database,
+        keyring=keyring,
+        limiter=limiter,
+        public_limiter=public_limiter,
+        pepper=pepper,
+        public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
+        environment_hosts=_environment_hosts(settings),
+        trusted_proxies=settings.trusted_proxies,
+        wrong_keys_per_minute=settings.public_wrong_keys_per_minute,
+        is_metrics_public=settings.metrics_public,
+    )
+    chores = [
+        asyncio.create_task(keyring.keep_fresh(), name="keyring"),
+        asyncio.create_task(_forget_idle([public_limiter, memory_limiter]), name="idle windows"),
+    ]
+    try:
+        yield resources
+    finally:
+        for chore in chores:
+            chore.cancel()
+        for chore in chores:
+            with suppress(asyncio.CancelledError):
+                await chore
+        await database.close()
+
+
+def open_database(settings: Settings) -> Database:
+    """The database that the settings name, not yet connected."""
+    return Database(
+        settings.database_url,
+        DatabaseOptions(
+            connections_max=settings.connections_max,
+            statement_timeout_ms=settings.statement_timeout_ms,
+            lock_timeout_ms=settings.lock_timeout_ms,
+        ),
+    )
+
+
+async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
+    while True:
+        await asyncio.sleep(IDLE_WINDOW_SECONDS)
+        for limiter in limiters:
+            limiter.forget_idle(idle_seconds=IDLE_WINDOW_SECONDS)
+
+
+def _environment_hosts(settings: Settings) -> dict[str, Environment]:
+    hosts = {}
+    if settings.live_host:
+        hosts[settings.live_host] = Environment.LIVE
+    if settings.sandbox_host:
+        hosts[settings.sandbox_host] = Environment.TEST
+    return hosts

@@ -1,0 +1,1 @@
+"""How the machine does it: database, processes, limits, logs and metrics."""

@@ -1,0 +1,64 @@
+"""What Prometheus may read of this process."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+
+REGISTRY: Final = CollectorRegistry(auto_describe=True)
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+_REQUEST_SECONDS: Final = Histogram(
+    "vintem_http_request_seconds",
+    "Answered calls by route, method and status, and how long they took.",
+    ("route", "method", "status"),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    registry=REGISTRY,
+)
+_REFUSALS: Final = Counter(
+    "vintem_refusals_total",
+    "Refused calls by error code.",
+    ("code",),
+    registry=REGISTRY,
+)
+WORK_DONE: Final = Counter(
+    "vintem_work_done_total",
+    "Pieces of due work done by the worker, by kind.",
+    ("kind",),
+    registry=REGISTRY,
+)
+WORK_FAILED: Final = Counter(
+    "vintem_work_failed_total",
+    "Runs of due work that raised, by kind.",
+    ("kind",),
+    registry=REGISTRY,
+)
+
+# Looking a labelled child up costs as much as counting; routes, methods and statuses are few.
+_request_children: Final[dict[tuple[str, str, int], Histogram]] = {}
+
+
+def count_request(*, route: str, method: str, status: int, seconds: float) -> None:
+    """Count one answered call; `method` must be one of a route's own, never the caller's text."""
+    key = (route, method, status)
+    child = _request_children.get(key)
+    if child is None:
+        child = _request_children[key] = _REQUEST_SECONDS.labels(route, method, str(status))
+    child.observe(seconds)
+
+
+def count_refusal(code: str) -> None:
+    """Count one refusal."""
+    _REFUSALS.labels(code).inc()
+
+
+def render() -> bytes:
+    """Write every metric in Prometheus's text form."""
+    return generate_latest(REGISTRY)

@@ -1,0 +1,106 @@
+"""Child processes that are kept running, and a process that notices when its parent is gone."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger()
+
+RESTART_PAUSE_SECONDS_MAX: Final = 5.0
+STABLE_AFTER_SECONDS: Final = 10.0
+PARENT_POLL_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process of ours: its name in the log, and the words after `vintem`."""
+
+    name: str
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    descriptors: Sequence[int] = ()
+
+
+class KeptProcess:
+    """A child that is started again whenever it ends by itself."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._process: asyncio.subprocess.Process | None = None
+        self._is_stopping = False
+        self._keeping = asyncio.create_task(self._keep(), name=child.name)
+
+    async def stop(self, *, seconds: float) -> None:
+        """Ask it to stop, wait, and only then kill it."""
+        self._is_stopping = True
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._process.wait()
+            except TimeoutError:
+                log.warning("process killed", name=self._child.name, waited_seconds=seconds)
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+        self._keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._keeping
+
+    def _is_asked_to_stop(self) -> bool:
+        return self._is_stopping
+
+    async def _keep(self) -> None:
+        pause_seconds = 0.2
+        while not self._is_asked_to_stop():
+            started_at = time.monotonic()
+            # Its own session: Ctrl-C in the terminal reaches the parent, who stops things in order.
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "vintem",
+                *self._child.words,
+                env={**os.environ, **self._child.environment},
+                pass_fds=tuple(self._child.descriptors),
+                start_new_session=True,
+            )
+            status = await self._process.wait()
+            if not self._is_asked_to_stop():
+                log.error("process ended by itself", name=self._child.name, exit_status=status)
+                if time.monotonic() - started_at > STABLE_AFTER_SECONDS:
+                    pause_seconds = 0.2
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(pause_seconds * 2, RESTART_PAUSE_SECONDS_MAX)
+
+
+async def stop_without_parent() -> None:
+    """End this process as SIGTERM would, once the one that started it is gone."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        await asyncio.sleep(PARENT_POLL_SECONDS)
+    log.warning("the process that started this one is gone")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stop_signal() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set; a second signal ends the process at once."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return stopping

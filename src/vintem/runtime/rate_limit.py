@@ -1,0 +1,143 @@
+"""Exact sliding windows: never more than the limit in any stretch of the window's length."""
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+from vintem.kit.clock import EpochSeconds
+from vintem.runtime.db import Database
+
+NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Whose calls are counted, and how many may fall into how long."""
+
+    company_id: int
+    key_id: str
+    group: str
+    limit: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a window says to one call."""
+
+    admitted: bool
+    limit: int
+    remaining: int
+    decided_at: float
+    """Epoch seconds, of the clock that the window is counted with."""
+    next_at: float
+    """When one more call is allowed."""
+
+    @property
+    def reset(self) -> EpochSeconds:
+        """When one more call is allowed, in whole seconds, rounded up."""
+        return EpochSeconds(math.ceil(self.next_at))
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """How long to wait, in whole seconds, at least one."""
+        return max(1, math.ceil(self.next_at - self.decided_at))
+
+
+class Limiter(Protocol):
+    """Decides whether a call fits into its window."""
+
+    async def admit(self, window: Window) -> Decision:
+        """Count the call if it fits; a refused call leaves no trace."""
+        ...
+
+
+class MemoryLimiter:
+    """Windows of one process."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str], deque[int]] = {}
+
+    async def admit(self, window: Window) -> Decision:
+        """Count the call if it fits; a refused call leaves no trace."""
+        return self.admit_at(window, now_ns=time.monotonic_ns(), wall_ns=time.time_ns())
+
+    def admit_at(self, window: Window, *, now_ns: int, wall_ns: int) -> Decision:
+        """Decide by a clock that never runs backwards; the wall clock only names the moments."""
+        key = (window.key_id, window.group)
+        calls = self._calls.get(key)
+        if calls is None:
+            calls = self._calls[key] = deque()
+        window_ns = window.seconds * NANOSECONDS
+        expired_ns = now_ns - window_ns
+        while calls and calls[0] <= expired_ns:
+            calls.popleft()
+        admitted = len(calls) < window.limit
+        if admitted:
+            calls.append(now_ns)
+        remaining = window.limit - len(calls)
+        next_ns = wall_ns
+        if remaining <= 0:
+            remaining = 0
+            next_ns += calls[-window.limit] + window_ns - now_ns
+        return Decision(
+            admitted, window.limit, remaining, wall_ns / NANOSECONDS, next_ns / NANOSECONDS
+        )
+
+    def forget_idle(self, *, idle_seconds: int) -> None:
+        """Drop the windows that nobody has called into for so long."""
+        oldest_ns = time.monotonic_ns() - idle_seconds * NANOSECONDS
+        for key in [
+            key for key, calls in self._calls.items() if not calls or calls[-1] < oldest_ns
+        ]:
+            del self._calls[key]
+
+
+class SharedLimiter:
+    """Windows that several processes count together, by one statement of PostgreSQL a call."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def admit(self, window: Window) -> Decision:
+        """Count the call if it fits; a refused call leaves no trace."""
+        row = await self._database.fetchrow(
+            "select admitted, decided_at, remaining, next_at from admit_call($1, $2, $3, $4, $5)",
+            window.company_id,
+            window.key_id,
+            window.group,
+            window.limit,
+            timedelta(seconds=window.seconds),
+        )
+        assert row is not None, "a function with out parameters returns one row"
+        return Decision(
+            admitted=row["admitted"],
+            limit=window.limit,
+            remaining=row["remaining"],
+            decided_at=row["decided_at"].timestamp(),
+            next_at=row["next_at"].timestamp(),
+        )
+
+
+async def forget_idle_windows(database: Database, *, company_id: int, idle_seconds: int) -> int:
+    """Delete a company's shared windows that nobody has called into for so long."""
+    gone = await database.fetchval(
+        """
+        with idle as (
+            delete from rate_window
+            where company_id = $1 and last_at < now() - make_interval(secs => $2)
+            returning company_id, key_id, group_name
+        ), calls as (
+            delete from rate_call c using idle i
+            where c.company_id = $1 and i.company_id = c.company_id
+                and i.key_id = c.key_id and i.group_name = c.group_name
+        )
+        select count(*) from idle
+        """,
+        company_id,
+        float(idle_seconds),
+    )
+    return int(gone)

@@ -1,0 +1,270 @@
+"""Every setting: its variable, type, default and meaning; a wrong one stops the start."""
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+Network = IPv4Network | IPv6Network
+T = TypeVar("T")
+
+PEPPER_CHARACTERS_MIN: Final = 32
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the sentence says which, and what is allowed."""
+
+
+def setting(
+    variable: str, parse: Callable[[str], T], default: str, meaning: str, *, allowed: str
+) -> Any:  # noqa: ANN401 - stands for the field's own type, as dataclasses.field does
+    """Declare a setting; its default is written as an operator would write it."""
+    metadata = {"variable": variable, "parse": parse, "meaning": meaning, "allowed": allowed}
+    return field(default=parse(default), metadata={**metadata, "default": default})
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not least <= number <= most:
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _seconds(most: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        number = float(text)
+        if not 0 <= number <= most:
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(text)
+        return text.lower()
+
+    return parse
+
+
+def _flag(text: str) -> bool:
+    return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[
+        text.lower()
+    ]
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _host(text: str) -> str:
+    if "/" in text or "@" in text or any(character.isspace() for character in text):
+        raise ValueError(text)
+    return text.lower()
+
+
+def _database_url(text: str) -> str:
+    if text and not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError(text)
+    return text
+
+
+def _public_url(text: str) -> str:
+    if text and not text.startswith(("https://", "http://")):
+        raise ValueError(text)
+    return text.rstrip("/")
+
+
+def _pepper(text: str) -> str:
+    if text and len(text) < PEPPER_CHARACTERS_MIN:
+        raise ValueError(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator can choose."""
+
+    database_url: str = setting(
+        "DATABASE_URL",
+        _database_url,
+        "",
+        "PostgreSQL 15 or newer to use; empty: an embedded one in the data folder.",
+        allowed="an address that starts with postgresql:// or postgres://",
+    )
+    data: Path = setting(
+        "VINTEM_DATA",
+        Path,
+        ".vintem",
+        "Folder of the embedded PostgreSQL, its log and the secrets made for it.",
+        allowed="a path",
+    )
+    host: str = setting(
+        "VINTEM_HOST",
+        str,
+        "127.0.0.1",
+        "Address to listen on.",
+        allowed="an address of this machine",
+    )
+    port: int = setting(
+        "VINTEM_PORT",
+        _whole(0, 65_535),
+        "8080",
+        "Port to listen on; 0: any free one.",
+        allowed="a whole number from 0 to 65535",
+    )
+    public_url: str = setting(
+        "VINTEM_PUBLIC_URL",
+        _public_url,
+        "",
+        "Address that the world uses, for links in answers; empty: http:// with host and port.",
+        allowed="an address that starts with https:// or http://",
+    )
+    live_host: str = setting(
+        "VINTEM_LIVE_HOST",
+        _host,
+        "",
+        "Host name of the live environment; test keys are refused there. Empty: any.",
+        allowed="a host name, with a port if callers send one",
+    )
+    sandbox_host: str = setting(
+        "VINTEM_SANDBOX_HOST",
+        _host,
+        "",
+        "Host name of the sandbox; live keys are refused there. Empty: any.",
+        allowed="a host name, with a port if callers send one",
+    )
+    pepper: str = setting(
+        "VINTEM_PEPPER",
+        _pepper,
+        "",
+        "Secret that API keys and fingerprints are digested with; needed with DATABASE_URL. Empty:"
+        " one is made and kept in the data folder. Changing it makes every key unknown.",
+        allowed=f"at least {PEPPER_CHARACTERS_MIN} characters",
+    )
+    trusted_proxies: tuple[Network, ...] = setting(
+        "VINTEM_TRUSTED_PROXIES",
+        _networks,
+        "",
+        "Proxies whose X-Forwarded-For is believed; empty: nobody's.",
+        allowed="networks separated by commas, such as 10.0.0.0/8, 192.0.2.7/32",
+    )
+    shared_limits: bool = setting(
+        "VINTEM_SHARED_LIMITS",
+        _flag,
+        "0",
+        "Count rate limits in PostgreSQL, for several machines. `serve --workers N` with N > 1 does"
+        " so by itself.",
+        allowed="1 or 0",
+    )
+    public_wrong_keys_per_minute: int = setting(
+        "VINTEM_PUBLIC_WRONG_KEYS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "20",
+        "Wrong API keys from one IP address before further wrong ones get 429, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    connections_max: int = setting(
+        "VINTEM_DATABASE_CONNECTIONS",
+        _whole(2, 500),
+        "10",
+        "Connections to PostgreSQL of one process.",
+        allowed="a whole number from 2 to 500",
+    )
+    statement_timeout_ms: int = setting(
+        "VINTEM_STATEMENT_TIMEOUT_MS",
+        _whole(100, 600_000),
+        "5000",
+        "How long one SQL statement may take.",
+        allowed="a whole number from 100 to 600000",
+    )
+    lock_timeout_ms: int = setting(
+        "VINTEM_LOCK_TIMEOUT_MS",
+        _whole(100, 600_000),
+        "2000",
+        "How long a statement may wait for a locked row.",
+        allowed="a whole number from 100 to 600000",
+    )
+    log_format: str = setting(
+        "VINTEM_LOG_FORMAT",
+        _one_of("auto", "json", "pretty"),
+        "auto",
+        "Form of the log on standard error; auto: pretty in a terminal, JSON elsewhere.",
+        allowed="auto, json or pretty",
+    )
+    log_level: str = setting(
+        "VINTEM_LOG_LEVEL",
+        _one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least important lines that are written.",
+        allowed="debug, info, warning or error",
+    )
+    metrics_port: int = setting(
+        "VINTEM_METRICS_PORT",
+        _whole(0, 65_535),
+        "0",
+        "Port of 127.0.0.1 with GET /metrics for Prometheus; API process k answers on port + k, the"
+        " worker on the port after the last of them. 0: none.",
+        allowed="a whole number from 0 to 65535",
+    )
+    metrics_public: bool = setting(
+        "VINTEM_METRICS_PUBLIC",
+        _flag,
+        "0",
+        "Answer GET /metrics on the public address too.",
+        allowed="1 or 0",
+    )
+    drain_notice_seconds: float = setting(
+        "VINTEM_DRAIN_NOTICE_SECONDS",
+        _seconds(60),
+        "1",
+        "After SIGTERM: how long /readyz says 503 before connections are closed.",
+        allowed="a number from 0 to 60",
+    )
+    drain_seconds: float = setting(
+        "VINTEM_DRAIN_SECONDS",
+        _seconds(60),
+        "10",
+        "After that: how long calls in flight may take to end.",
+        allowed="a number from 0 to 60",
+    )
+
+
+def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read every setting from the environment, or raise SettingsError about the first wrong one."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, object] = {}
+    for declared in fields(Settings):
+        text = environment.get(declared.metadata["variable"], "").strip()
+        if not text:
+            continue
+        try:
+            values[declared.name] = declared.metadata["parse"](text)
+        except (ValueError, KeyError) as error:
+            shown = "" if declared.name in {"pepper", "database_url"} else f" is {text!r}, which"
+            raise SettingsError(
+                f"{declared.metadata['variable']}{shown} is not allowed:"
+                f" it must be {declared.metadata['allowed']}."
+            ) from error
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
+    """One sentence for each VINTEM_ variable that is no setting: most likely a typing error."""
+    environment = os.environ if environment is None else environment
+    known = [declared.metadata["variable"] for declared in fields(Settings)]
+    sentences = []
+    for name in sorted(environment):
+        if name.startswith("VINTEM_") and name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else "."
+            sentences.append(f"{name} is not a setting and has no effect{hint}")
+    return sentences

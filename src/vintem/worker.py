@@ -1,0 +1,76 @@
+"""The table of due work, and the loop that does it until told to stop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from vintem.resources import Resources
+from vintem.runtime import metrics
+from vintem.runtime.db import DatabaseUnavailableError
+from vintem.runtime.rate_limit import forget_idle_windows
+
+log = structlog.get_logger()
+
+STOP_SECONDS_MAX: Final = 10.0
+IDLE_WINDOW_SECONDS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One kind of due work: how often it is looked for, and what does it."""
+
+    kind: str
+    every_seconds: float
+    run: Callable[[Resources], Awaitable[int]]
+    """Does what is due now and says how many pieces that was."""
+
+
+async def forget_idle_rate_windows(resources: Resources) -> int:
+    """Delete the shared rate windows that no key uses any more."""
+    database = resources.database
+    companies = await database.fetch("select distinct company_id from rate_window")
+    return sum(
+        [
+            await forget_idle_windows(
+                database, company_id=row["company_id"], idle_seconds=IDLE_WINDOW_SECONDS
+            )
+            for row in companies
+        ]
+    )
+
+
+DUTIES: Final[Sequence[Duty]] = (Duty("idle rate windows", 60.0, forget_idle_rate_windows),)
+
+
+async def work(
+    resources: Resources, stopping: asyncio.Event, duties: Sequence[Duty] = DUTIES
+) -> None:
+    """Do all due work until told to stop; what is in hand is finished first."""
+    log.info("worker started", duties=[duty.kind for duty in duties])
+    tasks = [asyncio.create_task(_repeat(duty, resources, stopping)) for duty in duties]
+    await stopping.wait()
+    _done, unfinished = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+    for task in unfinished:
+        task.cancel()
+    log.info("worker stopped", unfinished=len(unfinished))
+
+
+async def _repeat(duty: Duty, resources: Resources, stopping: asyncio.Event) -> None:
+    while not stopping.is_set():
+        try:
+            pieces = await duty.run(resources)
+            metrics.WORK_DONE.labels(duty.kind).inc(pieces)
+        except DatabaseUnavailableError as away:
+            metrics.WORK_FAILED.labels(duty.kind).inc()
+            log.warning("work waits for the database", kind=duty.kind, cause=str(away))
+        except Exception:
+            metrics.WORK_FAILED.labels(duty.kind).inc()
+            log.exception("work failed and is tried again", kind=duty.kind)
+        try:
+            async with asyncio.timeout(duty.every_seconds):
+                await stopping.wait()
+        except TimeoutError:
+            continue

@@ -1,0 +1,150 @@
+"""A company's view of the API: real HTTP, and every answer held against the envelope."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from vintem.companies import service as companies
+from vintem.companies.model import Company, Environment, KeyType, Network
+from vintem.kit.clock import utc_now
+from vintem.kit.errors import ErrorCode
+from vintem.runtime.db import Database
+
+TEST_PEPPER = "pepper-of-the-tests-0123456789abcdef"
+TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
+REQUEST_ID = re.compile(r"req_\d{13}_[0-9a-z]{9}")
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """An answer as an integrator sees it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    json: Any = field(default=None)
+
+    @property
+    def data(self) -> Any:
+        assert self.json["success"] is True, self.json
+        return self.json["data"]
+
+
+@dataclass(frozen=True)
+class Api:
+    """Calls one running server."""
+
+    base_url: str
+    session: aiohttp.ClientSession
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        key: str | None = None,
+        json: object = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpReply:
+        sent = dict(headers or {})
+        if key is not None:
+            sent["x-api-key"] = key
+        async with self.session.request(
+            method, self.base_url + path, json=json, data=data, headers=sent
+        ) as response:
+            body = await response.read()
+            is_json = response.content_type == "application/json"
+            parsed = await response.json() if is_json and body else None
+            reply = HttpReply(response.status, response.headers, body, parsed)
+        if path.startswith("/v1") and is_json and method != "HEAD":
+            assert_envelope(reply)
+        return reply
+
+    async def get(self, path: str, **options: Any) -> HttpReply:
+        return await self.call("GET", path, **options)
+
+    async def post(self, path: str, **options: Any) -> HttpReply:
+        return await self.call("POST", path, **options)
+
+
+def assert_envelope(reply: HttpReply) -> None:
+    """Hold an answer against the envelope, member by member."""
+    envelope = reply.json
+    assert isinstance(envelope, dict), reply.body
+    meta = envelope["meta"]
+    assert TIMESTAMP.fullmatch(meta["timestamp"])
+    assert REQUEST_ID.fullmatch(meta["requestId"])
+    assert meta["version"] == "v1"
+    assert reply.headers["x-request-id"] == meta["requestId"]
+    if reply.status < 400:
+        assert set(envelope) == {"success", "data", "meta"}
+        assert set(meta) == {"timestamp", "timezone", "version", "requestId"}
+        assert envelope["success"] is True
+        assert meta["timezone"] == "America/Sao_Paulo"
+        assert isinstance(envelope["data"], dict)
+    else:
+        assert set(envelope) == {"success", "error", "meta"}
+        assert set(meta) == {"timestamp", "version", "requestId"}
+        assert envelope["success"] is False
+        assert set(envelope["error"]) == {"code", "message", "details"}
+        assert envelope["error"]["code"] in ErrorCode.__members__
+        assert envelope["error"]["message"]
+        assert isinstance(envelope["error"]["details"], dict)
+
+
+def assert_refused(reply: HttpReply, code: ErrorCode, *, status: int) -> None:
+    """Hold a refusal against its code and status."""
+    assert reply.json is not None, reply.body
+    assert (reply.json["error"]["code"], reply.status) == (code, status), reply.json
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A company with its four keys."""
+
+    company: Company
+    sk_test: str
+    ck_test: str
+    sk_live: str
+    ck_live: str
+
+
+async def new_key(
+    database: Database,
+    company_id: int,
+    key_type: KeyType = KeyType.SECRET,
+    environment: Environment = Environment.TEST,
+    *,
+    networks: tuple[Network, ...] = (),
+) -> companies.NewKey:
+    return await companies.create_key(
+        database,
+        company_id,
+        key_type=key_type,
+        environment=environment,
+        allowed_networks=networks,
+        pepper=TEST_PEPPER.encode(),
+        now=utc_now(),
+    )
+
+
+async def new_tenant(
+    database: Database, *, requests_per_minute: int = 100_000, transactions_per_second: int = 5
+) -> Tenant:
+    company = await companies.create_company(database, "Tenant", now=utc_now())
+    company = await companies.set_limits(
+        database,
+        company.public_id,
+        requests_per_minute=requests_per_minute,
+        transactions_per_second=transactions_per_second,
+    )
+    made = [
+        (await new_key(database, company.company_id, key_type, environment)).key
+        for environment in (Environment.TEST, Environment.LIVE)
+        for key_type in (KeyType.SECRET, KeyType.CHECKOUT)
+    ]
+    return Tenant(company, *made)
