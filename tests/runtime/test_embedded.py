@@ -299,9 +299,9 @@ async def test_path_too_long_for_a_socket_uses_a_private_temporary_folder(folder
         shutil.rmtree(sockets)
 
 
-async def test_path_with_spaces_and_accents_works(tmp_path: Path) -> None:
-    async with running(tmp_path / "vintém & 1%") as server:
-        assert server._sockets.is_relative_to(tmp_path)
+async def test_path_with_spaces_and_accents_works(folder: Path) -> None:
+    async with running(folder / "vintém & 1%") as server:
+        assert server._sockets.is_relative_to(folder)
         assert await ask(server.url, "select 1") == 1
 
 

@@ -12,17 +12,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from vintem.runtime.embedded import (
-    NAME,
-    Account,
-    ask,
-    database_url,
-    let_everyone_pass,
-    run,
-    server_account,
-    socket_folder,
-    spawn,
-)
+from vintem.runtime.embedded import NAME, ask, database_url, socket_folder
+from vintem.runtime.unprivileged import Account, let_everyone_pass, run, server_account, spawn
 
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
 CLUSTER_DEFAULTS = Path("/etc/postgresql-common/createcluster.d")
