@@ -6,6 +6,7 @@ import shutil
 import signal
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -299,10 +300,13 @@ async def test_path_too_long_for_a_socket_uses_a_private_temporary_folder(folder
         shutil.rmtree(sockets)
 
 
-async def test_path_with_spaces_and_accents_works(folder: Path) -> None:
-    async with running(folder / "vintém & 1%") as server:
-        assert server._sockets.is_relative_to(folder)
-        assert await ask(server.url, "select 1") == 1
+async def test_path_with_spaces_and_accents_works() -> None:
+    # Pytest's own folders can be so long that the socket would not be inside.
+    with tempfile.TemporaryDirectory() as short:
+        place = Path(short).resolve() / "vintém & 1%"
+        async with running(place) as server:
+            assert server._sockets.is_relative_to(place)
+            assert await ask(server.url, "select 1") == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder for somebody else")
