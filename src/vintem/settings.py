@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
@@ -74,6 +75,9 @@ def _host(text: str) -> str:
 def _database_url(text: str) -> str:
     if text and not text.startswith(("postgresql://", "postgres://")):
         raise ValueError(text)
+    # Reading the port raises ValueError where it is none.
+    places = urlsplit(text).netloc.rpartition("@")[2]
+    _ = [urlsplit(f"//{place}").port for place in places.split(",")]
     return text
 
 
@@ -98,7 +102,7 @@ class Settings:
         _database_url,
         "",
         "PostgreSQL 15 or newer to use; empty: an embedded one in the data folder.",
-        allowed="an address that starts with postgresql:// or postgres://",
+        allowed="an address that starts with postgresql:// or postgres://; its port is a number",
     )
     data: Path = setting(
         "VINTEM_DATA",
@@ -118,7 +122,7 @@ class Settings:
         "VINTEM_PORT",
         _whole(0, 65_535),
         "8080",
-        "Port to listen on; 0: any free one.",
+        "Port to listen on. 0: any free one.",
         allowed="a whole number from 0 to 65535",
     )
     public_url: str = setting(

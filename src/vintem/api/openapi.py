@@ -32,6 +32,8 @@ _BASE: Final = msgspec.json.decode(
     (Path(__file__).parent / "static" / "openapi.json").read_bytes(), type=dict[str, Any]
 )
 
+VERSION: Final = str(_BASE["info"]["version"])
+
 _KEY_CODES: Final = (
     ErrorCode.MISSING_API_KEY,
     ErrorCode.INVALID_API_KEY,
@@ -210,26 +212,28 @@ def parameter_words(path: str) -> Mapping[str, str]:
 
 
 def example_answer(route: Route, shapes: Shapes) -> object:
-    """The whole answer that a route might give, in its envelope."""
+    """The whole answer that a route might give."""
     assert route.answer is not None
-    data = route.example or shapes.sample(shapes.of(route.answer))
+    return in_envelope(route.example or shapes.sample(shapes.of(route.answer)))
+
+
+def in_envelope(data: object) -> object:
+    """An answer's data as it arrives."""
     return msgspec.json.decode(
         envelope.success(data, timestamp=EXAMPLE_TIME, request_id=EXAMPLE_REQUEST_ID)
     )
 
 
 def example_refusal(code: ErrorCode) -> object:
-    """The whole refusal with a code, in its envelope."""
+    """The whole refusal with a code."""
+    message = MEANING[code]
     details: Mapping[str, object] = {}
     if code is ErrorCode.VALIDATION_ERROR:
+        message = "amount: is required"
         details = {"errors": [{"field": "amount", "message": "is required"}]}
     return msgspec.json.decode(
         envelope.failure(
-            code,
-            MEANING[code],
-            details,
-            timestamp=EXAMPLE_TIME,
-            request_id=EXAMPLE_REQUEST_ID,
+            code, message, details, timestamp=EXAMPLE_TIME, request_id=EXAMPLE_REQUEST_ID
         )
     )
 

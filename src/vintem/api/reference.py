@@ -22,7 +22,7 @@ from vintem.kit.clock import BUSINESS_ZONE_NAME
 from vintem.kit.errors import MEANING, ErrorCode
 from vintem.kit.intent import CLIENT_KEY_CHARACTERS_MAX
 
-# A process has one public address; the others are for those who change it while it runs.
+# A process has one public address, so this is never reached.
 RENDERED_MAX: Final = 4
 NESTING_MAX: Final = 6
 FOLDER: Final = Path(__file__).parent
@@ -40,6 +40,7 @@ _ACCESS: Final[Mapping[Access, str]] = {
     Access.ANY_KEY: "Secret or checkout key",
 }
 _WINDOW: Final[Mapping[int, str]] = {1: "second", 60: "minute"}
+_EMPTY: Final[Sequence[object]] = (None, "", [], (), {})
 _CODE: Final = re.compile(r"`([^`]+)`")
 _JSON_TOKEN: Final = re.compile(
     r'(?P<name>"(?:[^"\\]|\\.)*")(?=:)|(?P<text>"(?:[^"\\]|\\.)*")'
@@ -126,8 +127,8 @@ class Endpoint:
     anchor: str
     access: str
     limit: str
-    parameters: Sequence[Field]
-    headers: Sequence[Field]
+    path: Sequence[Field]
+    query: Sequence[Field]
     body: Sequence[Field]
     answer: Sequence[Field]
     refusals: Mapping[int, Sequence[ErrorCode]]
@@ -145,22 +146,27 @@ def write_manual(table: Sequence[Route], *, public_url: str, style_version: str)
         anchor = anchors[route.method, route.path]
         groups.setdefault(route.group, []).append(_endpoint(route, anchor, shapes, public_url))
     endpoints = [endpoint for group in groups.values() for endpoint in group]
-    return _templates().get_template("docs.html").render(
-        public_url=public_url,
-        style_version=style_version,
-        groups=groups,
-        limits=[_limit(group, endpoints) for group in LimitGroup],
-        idempotent=[endpoint for endpoint in endpoints if endpoint.route.is_idempotent],
-        checkout=[one for one in endpoints if one.route.access is Access.ANY_KEY],
-        errors=sorted(envelope.STATUS.items(), key=lambda pair: pair[1]),
-        meaning=MEANING,
-        success_example=_pretty(_success_example(table, shapes)),
-        error_example=_pretty(openapi.example_refusal(ErrorCode.VALIDATION_ERROR)),
-        example_moment=openapi.EXAMPLE_MOMENT,
-        example_time=openapi.EXAMPLE_TIME,
-        zone=BUSINESS_ZONE_NAME,
-        body_kib_max=BODY_BYTES_MAX // 1024,
-        key_characters_max=CLIENT_KEY_CHARACTERS_MAX,
+    return (
+        _templates()
+        .get_template("docs.html")
+        .render(
+            public_url=public_url,
+            style_version=style_version,
+            version=openapi.VERSION,
+            groups=groups,
+            limits=[_limit(group, endpoints) for group in LimitGroup],
+            idempotent=[endpoint for endpoint in endpoints if endpoint.route.is_idempotent],
+            checkout=[one for one in endpoints if one.route.access is Access.ANY_KEY],
+            errors=sorted(envelope.STATUS.items(), key=lambda pair: pair[1]),
+            meaning=MEANING,
+            success_example=_pretty(openapi.in_envelope({})).replace("{}", "{ … }"),
+            error_example=_pretty(openapi.example_refusal(ErrorCode.VALIDATION_ERROR)),
+            example_moment=openapi.EXAMPLE_MOMENT,
+            example_time=openapi.EXAMPLE_TIME,
+            zone=BUSINESS_ZONE_NAME,
+            body_kib_max=BODY_BYTES_MAX // 1024,
+            key_characters_max=CLIENT_KEY_CHARACTERS_MAX,
+        )
     )
 
 
@@ -172,13 +178,19 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"prose": prose, "coloured": coloured, "anchor": _anchor}
+    environment.filters |= {"prose": prose, "coloured": coloured, "timed": timed, "anchor": _anchor}
     return environment
 
 
 def prose(text: str) -> Markup:
     """Write a sentence as HTML, its `code` as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
+
+
+def timed(kind: str) -> Markup:
+    """Write a kind of value as HTML; a date-time leads to what must be known about it."""
+    link = Markup('<a href="#time">date-time</a>')
+    return link.join(escape(part) for part in kind.split("date-time"))
 
 
 def coloured(text: str) -> Markup:
@@ -199,22 +211,19 @@ def _endpoint(route: Route, anchor: str, shapes: Shapes, public_url: str) -> End
     refusals: dict[int, list[ErrorCode]] = {}
     for code in openapi.refusals_of(route):
         refusals.setdefault(envelope.STATUS[code], []).append(code)
-    parameters = [
-        Field("", name, "string, in the path", True, f"The {words}.", ())
-        for name, words in openapi.parameter_words(route.path).items()
-    ]
-    if route.query is not None:
-        parameters += _fields(shapes.of(route.query), shapes)
     has_answer = route.answer is not None
     return Endpoint(
         route=route,
         anchor=anchor,
         access=_ACCESS[route.access or Access.SECRET_KEY],
         limit="" if route.limit is None else _rate(route.limit),
-        parameters=parameters,
-        headers=(),
-        body=() if route.body is None else list(_fields(shapes.of(route.body), shapes)),
-        answer=() if route.answer is None else list(_fields(shapes.of(route.answer), shapes)),
+        path=[
+            Field("", name, "string", is_required=True, note=f"The {words}.", rules=())
+            for name, words in openapi.parameter_words(route.path).items()
+        ],
+        query=_fields_of(route.query, shapes),
+        body=_fields_of(route.body, shapes),
+        answer=_fields_of(route.answer, shapes),
         refusals=refusals,
         curl=_curl(route, shapes, public_url),
         example=_pretty(openapi.example_answer(route, shapes)) if has_answer else "",
@@ -222,9 +231,11 @@ def _endpoint(route: Route, anchor: str, shapes: Shapes, public_url: str) -> End
     )
 
 
-def _fields(
-    schema: Schema, shapes: Shapes, parent: str = "", depth: int = 0
-) -> Iterator[Field]:
+def _fields_of(struct: type[msgspec.Struct] | None, shapes: Shapes) -> Sequence[Field]:
+    return () if struct is None else list(_fields(shapes.of(struct), shapes))
+
+
+def _fields(schema: Schema, shapes: Shapes, parent: str = "", depth: int = 0) -> Iterator[Field]:
     """List the fields of an object and, after each, the fields inside it."""
     found = shapes.resolve(schema)
     for name, inner in found.get("properties", {}).items():
@@ -234,7 +245,8 @@ def _fields(
             name=name,
             kind=_kind(inner, shapes),
             is_required=name in found["required"],
-            note=held.get("description", ""),
+            note=inner.get("description")
+            or ("" if "format" in held else held.get("description", "")),
             rules=list(_rules(held, shapes)),
         )
         if depth < NESTING_MAX:
@@ -272,7 +284,8 @@ def _rules(schema: Schema, shapes: Shapes) -> Iterator[str]:
     if "items" in schema and "properties" not in shapes.resolve(schema["items"]):
         yield from _rules(shapes.resolve(schema["items"]), shapes)
     if "enum" in schema:
-        yield "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+        choices = ", ".join(f"`{value}`" for value in schema["enum"])
+        yield f"one of {choices}" if len(schema["enum"]) > 1 else f"always {choices}"
     for least, most, unit in (
         ("minimum", "maximum", ""),
         ("minLength", "maxLength", " characters"),
@@ -282,8 +295,12 @@ def _rules(schema: Schema, shapes: Shapes) -> Iterator[str]:
         yield from _range(schema.get(least), schema.get(most), unit)
     if "pattern" in schema:
         yield f"matches `{schema['pattern']}`"
-    if schema.get("default") not in (None, [], {}, ""):
-        yield f"`{json.dumps(schema['default'])}` when left out"
+    if schema.get("default") not in _EMPTY:
+        yield f"`{_plain(schema['default'])}` when left out"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _range(least: int | None, most: int | None, unit: str) -> Iterator[str]:
@@ -308,6 +325,7 @@ def _curl(route: Route, shapes: Shapes, public_url: str) -> str:
         lines.append('-H "X-Idempotency-Key: $IDEMPOTENCY_KEY"')
     if route.body is not None:
         written = _pretty(shapes.sample(shapes.of(route.body))).replace("'", "'\\''")
+        written = written.replace("\n", "\n  ")
         lines += ['-H "Content-Type: application/json"', f"-d '{written}'"]
     return " \\\n  ".join(lines)
 
@@ -320,13 +338,6 @@ def _limit(
 
 def _rate(group: LimitGroup) -> str:
     return f"{Limits().of(group)} per {_WINDOW[WINDOW_SECONDS[group]]}"
-
-
-def _success_example(table: Sequence[Route], shapes: Shapes) -> object:
-    """The first answer of the table, so that the envelope is shown around something real."""
-    return next(
-        (openapi.example_answer(route, shapes) for route in table if route.answer is not None), {}
-    )
 
 
 def _pretty(value: object) -> str:
