@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 import uvloop
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from vintem import audit as audits
@@ -24,12 +25,14 @@ from vintem.demo import run_demo
 from vintem.kit.clock import public_time, utc_now
 from vintem.resources import open_database
 from vintem.runtime import log as logs
-from vintem.runtime.db import Database, DatabaseUnavailableError
+from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgresError
 from vintem.runtime.migrations import MigrationError, migrate
 from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
 
 T = TypeVar("T")
+
+TABLE_COLUMNS_MAX: Final = 1_000
 
 console: Final = Console(highlight=False)
 complaints: Final = Console(stderr=True, highlight=False)
@@ -112,9 +115,10 @@ def audit(data: Data = None) -> None:
     findings = with_database(start(data=data), lambda database, _: audits.audit(database))
     for finding in findings:
         mark = "[red]BROKEN[/]" if finding.rows else "[green]ok[/]"
-        console.print(f"{mark}  {finding.invariant.name}  {finding.invariant.sentence}")
+        sentence = f"{finding.invariant.name}  {finding.invariant.sentence}"
+        console.print(f"{mark}  {sentence}", soft_wrap=True)
         for row in finding.rows:
-            console.print(f"        {row}", markup=False)
+            console.print(f"        {row}", markup=False, soft_wrap=True)
     broken = sum(1 for finding in findings if finding.rows)
     console.print(f"{len(findings)} invariants checked, {broken} broken.")
     raise typer.Exit(1 if broken else 0)
@@ -149,14 +153,14 @@ def company_list(data: Data = None) -> None:
         limits = company.limits
         table.add_row(
             company.public_id,
-            company.name,
+            escape(company.name),
             "[red]suspended[/]" if company.is_suspended else "active",
             str(limits.transactions_per_second),
             str(limits.withdrawals_per_minute),
             str(limits.requests_per_minute),
             public_time(company.created_at),
         )
-    console.print(table)
+    show(table)
 
 
 @company_app.command("set-limits")
@@ -182,7 +186,8 @@ def company_set_limits(
     console.print(
         f"{company}: {limits.transactions_per_second} transactions per second,"
         f" {limits.withdrawals_per_minute} withdrawals per minute,"
-        f" {limits.requests_per_minute} other requests per minute"
+        f" {limits.requests_per_minute} other requests per minute",
+        soft_wrap=True,
     )
 
 
@@ -233,7 +238,7 @@ def company_set_fee(
             str(each.fixed_cents),
             str(each.percent_basis_points),
         )
-    console.print(table)
+    show(table)
 
 
 @key_app.command("create")
@@ -284,13 +289,13 @@ def key_list(
         table.add_row(
             key.key_id,
             f"{key.type}_{key.environment}_…{key.last_four}",
-            key.label,
+            escape(key.label),
             key_status(key, now),
             public_time(key.created_at),
             public_time(key.last_used_at) if key.last_used_at else "never",
             ", ".join(str(network) for network in key.allowed_networks) or "anywhere",
         )
-    console.print(table)
+    show(table)
 
 
 @key_app.command("rotate")
@@ -332,17 +337,21 @@ def key_revoke(
 
 @process_app.command("api")
 def process_api(
-    fd: Annotated[int, typer.Option()], number: Annotated[int, typer.Option()] = 0
+    parent: Annotated[int, typer.Option()],
+    fd: Annotated[int, typer.Option()],
+    number: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Be one API process of a parent that bound the socket."""
-    settings = start()
-    run(launch.run_api_process(settings, descriptor=fd, number=number), on_uvloop=True)
+    job = launch.run_api_process(start(), parent=parent, descriptor=fd, number=number)
+    run(job, on_uvloop=True)
 
 
 @process_app.command("worker")
-def process_worker(number: Annotated[int, typer.Option()] = 0) -> None:
+def process_worker(
+    parent: Annotated[int, typer.Option()], number: Annotated[int, typer.Option()] = 0
+) -> None:
     """Be the worker of a parent."""
-    run(launch.run_worker_process(start(), number=number), on_uvloop=True)
+    run(launch.run_worker_process(start(), parent=parent, number=number), on_uvloop=True)
 
 
 def start(
@@ -358,7 +367,7 @@ def start(
     )
     logs.configure(is_json=is_json, level=settings.log_level)
     for sentence in unknown_variables():
-        complaints.print(f"[yellow]{sentence}[/]")
+        complaints.print(sentence, style="yellow", markup=False, soft_wrap=True)
     return replace(
         settings,
         data=settings.data if data is None else data,
@@ -383,8 +392,10 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
     """Run to the end, and turn what an operator can mend into a sentence."""
     try:
         return uvloop.run(job) if on_uvloop else asyncio.run(job)
-    except (SettingsError, EmbeddedPostgresError, MigrationError) as error:
+    except (SettingsError, EmbeddedPostgresError, MigrationError, launch.LaunchError) as error:
         raise complaint(str(error)) from None
+    except DatabaseRefusedError as error:
+        raise complaint(f"The database refuses DATABASE_URL: {error}") from None
     except DatabaseUnavailableError as error:
         raise complaint(f"The database cannot be reached: {error}") from None
     except companies.UnknownRecordError as error:
@@ -395,8 +406,19 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
 
 def complaint(sentence: str) -> typer.Exit:
     """Say what is wrong and end with 2."""
-    complaints.print(f"[bold red]vintem:[/] {logs.redact(sentence)}", soft_wrap=True)
+    # What an operator wrote is shown as it is, square brackets included.
+    complaints.print(f"[bold red]vintem:[/] {escape(logs.redact(sentence))}", soft_wrap=True)
     return typer.Exit(2)
+
+
+def show(table: Table) -> None:
+    """Print a table whole, however narrow the terminal: an id that was cut cannot be copied."""
+    wide = console.options.update(max_width=TABLE_COLUMNS_MAX)
+    if console.measure(table, options=wide).maximum > console.width:
+        # The terminal breaks the lines of such a table, and a frame would only be torn.
+        table.box = None
+    width = max(console.width, console.measure(table, options=wide).maximum)
+    Console(highlight=False, width=width).print(table)
 
 
 def show_new_key(made: companies.NewKey) -> None:

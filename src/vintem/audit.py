@@ -56,9 +56,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
 
 async def audit(database: Database) -> Sequence[Finding]:
     """Check every invariant on one consistent view of the database."""
-    async with database.atomic() as block:
+    async with database.patient() as block:
         await block.execute("set transaction isolation level repeatable read read only")
-        await block.execute("set local statement_timeout = 0")
         return [await _check(block, invariant) for invariant in INVARIANTS]
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from rich.console import Console
@@ -20,12 +22,11 @@ from vintem.launch import (
     kept_pepper,
     migrated,
     prepared,
-    until_ready_or_stopping,
     write_private,
 )
 from vintem.runtime.db import Connection, Database
-from vintem.runtime.processes import stop_signal
-from vintem.settings import Settings
+from vintem.runtime.processes import stop_signal, unless_stopping
+from vintem.settings import Settings, SettingsError
 
 COMPANY_NAME: Final = "Loja Demonstração"
 
@@ -48,24 +49,44 @@ class DemoCompany:
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
     """Start everything on one machine, say how to use it, and stop it all on Ctrl-C."""
     stopping = stop_signal()
-    settings.data.mkdir(parents=True, exist_ok=True)
-    console.print("[dim]Starting PostgreSQL …[/]")
-    async with prepared(settings) as found:
-        complete = replace(found, pepper=found.pepper or kept_pepper(settings.data))
-        console.print("[dim]Preparing the database and the demo company …[/]")
-        async with migrated(complete) as database:
-            demo = await seed(database, settings.data, pepper=complete.pepper.encode())
-        console.print("[dim]Starting the API and the worker …[/]")
-        platform = Platform(complete, api_processes=1, has_worker=True)
-        try:
-            await until_ready_or_stopping(platform, stopping)
-            if not stopping.is_set():
-                await asyncio.to_thread(announce, demo, platform, ready_file, console)
-            await stopping.wait()
-            console.print("\n[dim]Stopping …[/]")
-        finally:
-            await platform.stop()
+    prepare_files(settings.data, ready_file)
+    async with AsyncExitStack() as running:
+        async with unless_stopping(stopping):
+            console.print("[dim]Starting PostgreSQL …[/]")
+            found = await running.enter_async_context(prepared(settings))
+            complete = replace(found, pepper=found.pepper or kept_pepper(settings.data))
+            console.print("[dim]Preparing the database and the demo company …[/]")
+            async with migrated(complete) as database:
+                demo = await seed(database, settings.data, pepper=complete.pepper.encode())
+            console.print("[dim]Starting the API and the worker …[/]")
+            platform = Platform(complete, api_processes=1, has_worker=True)
+            running.push_async_callback(platform.stop)
+            await platform.until_ready()
+            await asyncio.to_thread(announce, demo, platform, ready_file, console)
+        await stopping.wait()
+        console.print("\n[dim]Stopping …[/]")
     console.print("[dim]Everything is stopped; the data stays where it is.[/]")
+
+
+def prepare_files(data: Path, ready_file: Path | None) -> None:
+    """Have a data folder, and no ready file of an earlier run that would lie about this one."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"The data folder {data} cannot be made: {error.strerror}."
+            " Choose another with --data or VINTEM_DATA."
+        ) from error
+    if ready_file is None:
+        return
+    try:
+        ready_file.unlink(missing_ok=True)
+        with TemporaryFile(dir=ready_file.parent):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"The ready file {ready_file} cannot be written: {error.strerror}."
+        ) from error
 
 
 async def seed(database: Database, data: Path, *, pepper: bytes) -> DemoCompany:

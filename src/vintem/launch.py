@@ -6,8 +6,9 @@ import json
 import os
 import secrets
 import socket
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,11 +19,17 @@ from prometheus_client import start_http_server
 from vintem.app import build_app
 from vintem.resources import open_database, open_resources
 from vintem.runtime import metrics
-from vintem.runtime.db import Database, DatabaseUnavailableError
+from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgres
 from vintem.runtime.migrations import migrate
-from vintem.runtime.processes import Child, KeptProcess, stop_signal, stop_without_parent
-from vintem.server import listen, serve
+from vintem.runtime.processes import (
+    Child,
+    KeptProcess,
+    stop_signal,
+    stop_without_parent,
+    unless_stopping,
+)
+from vintem.server import BACKLOG, listen, serve
 from vintem.settings import Settings, SettingsError
 from vintem.worker import work
 
@@ -31,7 +38,13 @@ log = structlog.get_logger()
 DATABASE_SECONDS_MAX: Final = 30.0
 READY_SECONDS_MAX: Final = 60.0
 READY_POLL_SECONDS: Final = 0.05
+READY_QUESTION: Final = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+ANSWER_SECONDS_MAX: Final = 10.0
 STOP_MARGIN_SECONDS: Final = 3.0
+
+
+class LaunchError(Exception):
+    """The processes do not come up; the sentence says what is known about it."""
 
 
 @asynccontextmanager
@@ -64,6 +77,8 @@ async def migrated(settings: Settings) -> AsyncIterator[Database]:
             try:
                 await migrate(database)
                 break
+            except DatabaseRefusedError:
+                raise
             except DatabaseUnavailableError as away:
                 if asyncio.get_running_loop().time() > give_up_at:
                     raise
@@ -75,14 +90,15 @@ async def migrated(settings: Settings) -> AsyncIterator[Database]:
 
 
 class Platform:
-    """API processes and, if wanted, a worker, that share one listening socket and one database."""
+    """API processes and, if wanted, a worker, that share one address and one database."""
 
     def __init__(self, settings: Settings, *, api_processes: int, has_worker: bool) -> None:
         """Bind the address and start the processes; `settings` must be complete."""
         require_pepper(settings)
+        require_metrics_ports(settings, processes=api_processes + has_worker)
         self._settings = settings
-        self._listener = bind(settings)
-        self.port: int = self._listener.getsockname()[1]
+        self._listeners = bind(settings, api_processes)
+        self.port: int = self._listeners[0].getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.base_url = f"http://{host}:{self.port}"
         self._api = [
@@ -92,21 +108,27 @@ class Platform:
 
     async def until_ready(self) -> None:
         """Return once the API answers that it is ready."""
-        async with asyncio.timeout(READY_SECONDS_MAX):
-            while not await self._is_ready():
-                await asyncio.sleep(READY_POLL_SECONDS)
+        give_up_at = asyncio.get_running_loop().time() + READY_SECONDS_MAX
+        while not await self._is_ready():
+            if asyncio.get_running_loop().time() > give_up_at:
+                raise LaunchError(
+                    f"The API is not ready after {READY_SECONDS_MAX:.0f} seconds;"
+                    " the log above says why."
+                )
+            await asyncio.sleep(READY_POLL_SECONDS)
 
     async def stop(self) -> None:
         """Drain the API, then let the worker finish what it has in hand."""
         settings = self._settings
         seconds = settings.drain_notice_seconds + settings.drain_seconds + STOP_MARGIN_SECONDS
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         await asyncio.gather(*(process.stop(seconds=seconds) for process in self._api))
         if self._worker is not None:
             await self._worker.stop(seconds=seconds)
 
     def _start_api(self, number: int, *, is_shared: bool) -> KeptProcess:
-        descriptor = self._listener.fileno()
+        descriptor = self._listeners[number % len(self._listeners)].fileno()
         words = ["process", "api", "--fd", str(descriptor), "--number", str(number)]
         shared = "1" if is_shared or self._settings.shared_limits else "0"
         environment = {**self._environment(), "VINTEM_SHARED_LIMITS": shared}
@@ -131,11 +153,12 @@ class Platform:
             self._settings.host, self._settings.host
         )
         try:
-            reader, writer = await asyncio.open_connection(host, self.port)
-            writer.write(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            status_line = await reader.readline()
-            writer.close()
-        except OSError:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                reader, writer = await asyncio.open_connection(host, self.port)
+                writer.write(READY_QUESTION)
+                status_line = await reader.readline()
+                writer.close()
+        except (OSError, TimeoutError):
             return False
         return b" 200 " in status_line
 
@@ -143,32 +166,36 @@ class Platform:
 async def run_serve(settings: Settings, *, workers: int) -> None:
     """Serve the API with so many processes until told to stop."""
     stopping = stop_signal()
-    async with prepared(settings) as complete:
-        require_pepper(complete)
-        async with migrated(complete):
-            pass
-        platform = Platform(complete, api_processes=workers, has_worker=False)
-        try:
-            await until_ready_or_stopping(platform, stopping)
+    async with AsyncExitStack() as running:
+        async with unless_stopping(stopping):
+            complete = await running.enter_async_context(prepared(settings))
+            require_pepper(complete)
+            async with migrated(complete):
+                pass
+            platform = Platform(complete, api_processes=workers, has_worker=False)
+            running.push_async_callback(platform.stop)
+            await platform.until_ready()
             log.info("serving", address=platform.base_url, processes=workers)
-            await stopping.wait()
-        finally:
-            await platform.stop()
+        await stopping.wait()
 
 
 async def run_work(settings: Settings, *, number: int = 0) -> None:
     """Do due work until told to stop."""
     stopping = stop_signal()
-    async with prepared(settings) as complete:
-        async with migrated(complete):
-            pass
-        await _work_in_process(complete, stopping, number=number)
+    async with AsyncExitStack() as running:
+        async with unless_stopping(stopping):
+            complete = await running.enter_async_context(prepared(settings))
+            require_pepper(complete)
+            async with migrated(complete):
+                pass
+        if not stopping.is_set():
+            await _work_in_process(complete, stopping, number=number)
 
 
-async def run_api_process(settings: Settings, *, descriptor: int, number: int) -> None:
+async def run_api_process(settings: Settings, *, parent: int, descriptor: int, number: int) -> None:
     """Be one API process on a socket that the parent bound."""
     listener = socket.socket(fileno=descriptor)
-    watching = asyncio.create_task(stop_without_parent(), name="parent watch")
+    watching = asyncio.create_task(stop_without_parent(parent), name="parent watch")
     start_metrics(settings, number)
     async with open_resources(settings, shared_limits=settings.shared_limits) as resources:
         app = build_app(resources)
@@ -185,9 +212,9 @@ async def run_api_process(settings: Settings, *, descriptor: int, number: int) -
     watching.cancel()
 
 
-async def run_worker_process(settings: Settings, *, number: int) -> None:
+async def run_worker_process(settings: Settings, *, parent: int, number: int) -> None:
     """Be the worker that a parent started."""
-    watching = asyncio.create_task(stop_without_parent(), name="parent watch")
+    watching = asyncio.create_task(stop_without_parent(parent), name="parent watch")
     await _work_in_process(settings, stop_signal(), number=number)
     watching.cancel()
 
@@ -198,33 +225,56 @@ async def _work_in_process(settings: Settings, stopping: asyncio.Event, *, numbe
         await work(resources, stopping)
 
 
-async def until_ready_or_stopping(platform: Platform, stopping: asyncio.Event) -> None:
-    """Wait for the API, unless somebody presses Ctrl-C first."""
-    ready = asyncio.create_task(platform.until_ready())
-    stop = asyncio.create_task(stopping.wait())
-    await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
-    stop.cancel()
-    if not ready.done():
-        ready.cancel()
-        return
-    await ready
-
-
 def start_metrics(settings: Settings, number: int) -> None:
     """Answer Prometheus on this machine, where the operator wants it."""
     if settings.metrics_port:
         start_http_server(settings.metrics_port + number, "127.0.0.1", registry=metrics.REGISTRY)
 
 
-def bind(settings: Settings) -> socket.socket:
+def bind(settings: Settings, api_processes: int) -> list[socket.socket]:
     """Bind the address, or say in a sentence why it cannot be had."""
     try:
-        return listen(settings.host, settings.port)
+        listener = listen(settings.host, settings.port)
+        if api_processes == 1 or sys.platform != "linux":
+            return [listener]
+        # Of processes that share one socket, whoever wakes first takes all that wait. With a socket
+        # each, Linux spreads the connections. The first one has proved that the address is free.
+        port = listener.getsockname()[1]
+        listener.close()
+        return [listen_beside(settings.host, port) for _ in range(api_processes)]
     except OSError as error:
         raise SettingsError(
             f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}."
-            " Choose another with --port or VINTEM_PORT."
+            " Choose another with --host and --port, or VINTEM_HOST and VINTEM_PORT."
         ) from error
+
+
+def listen_beside(host: str, port: int) -> socket.socket:
+    """Bind a listening socket beside others of this process on the same address."""
+    is_v6 = ":" in host
+    listener = socket.create_server(
+        (host, port),
+        family=socket.AF_INET6 if is_v6 else socket.AF_INET,
+        backlog=BACKLOG,
+        reuse_port=True,
+        dualstack_ipv6=is_v6,
+    )
+    listener.settimeout(0.0)
+    return listener
+
+
+def require_metrics_ports(settings: Settings, *, processes: int) -> None:
+    """Refuse ports that are taken: each process would die of it, again and again."""
+    if not settings.metrics_port:
+        return
+    for port in range(settings.metrics_port, settings.metrics_port + processes):
+        try:
+            listen("127.0.0.1", port).close()
+        except (OSError, OverflowError) as error:
+            raise SettingsError(
+                f"VINTEM_METRICS_PORT is {settings.metrics_port}, so port {port} of 127.0.0.1 is"
+                f" needed and cannot be had: {error}."
+            ) from error
 
 
 def require_pepper(settings: Settings) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import httptools
 import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -24,77 +25,198 @@ BACKLOG: Final = 2_048
 HEAD_BYTES_MAX: Final = 32 * 1024
 HEAD_SECONDS_MAX: Final = 15.0
 KEEP_ALIVE_SECONDS: Final = 75
+LINGER_SECONDS_MAX: Final = 2.0
+
+NOT_HTTP: Final = "The request is not valid HTTP/1.1."
+NOT_IN_TIME: Final = "The request did not arrive in time."
+NOT_WHOLE: Final = "The request did not arrive whole."
+HEAD_TOO_LARGE: Final = (
+    f"The request line and headers are larger than {HEAD_BYTES_MAX // 1024} KiB."
+)
 
 App = Callable[..., Awaitable[None]]
 
 
+class HeadTooLargeError(Exception):
+    """The head arrived whole, but is larger than what is accepted."""
+
+
 class HttpProtocol(HttpToolsProtocol):
-    """A connection that answers broken, endless and stalled requests in the error envelope."""
+    """A connection that answers broken, endless and stalled requests in the error envelope.
+
+    A timer runs whenever no call is being worked on, so that nobody holds a connection for ever.
+    """
 
     _head_bytes = 0
-    _is_head_complete = False
+    _read_bytes = 0
+    _has_call = False
+    _is_in_head = False
+    _is_message_complete = True
     _is_refused = False
-    _head_timer: asyncio.TimerHandle | None = None
+    _is_half_closed = False
+    _refusal_in_wait: tuple[ErrorCode, str] | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, but not for ever."""
         super().connection_made(transport)
-        self._start_head_timer()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timer with the connection."""
-        self._stop_head_timer()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless the head of the request grows without end."""
         if self._is_refused:
             return
-        super().data_received(data)
-        if not self._is_head_complete and not self.transport.is_closing():
-            self._head_bytes += len(data)
+        self._unset_keepalive_if_required()
+        self._read_bytes = len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_without_upgrade(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError as fault:
+            if isinstance(fault.__context__, HeadTooLargeError):
+                self._refuse(ErrorCode.PAYLOAD_TOO_LARGE, HEAD_TOO_LARGE)
+            else:
+                self._refuse(ErrorCode.VALIDATION_ERROR, NOT_HTTP)
+            return
+        if self._is_in_head:
+            is_first_read = self._head_bytes < 0
+            self._head_bytes = self._head_size() if is_first_read else self._head_bytes + len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(
-                    ErrorCode.PAYLOAD_TOO_LARGE,
-                    f"The request line and headers are larger than {HEAD_BYTES_MAX // 1024} KiB.",
-                )
+                self._refuse(ErrorCode.PAYLOAD_TOO_LARGE, HEAD_TOO_LARGE)
+        elif self._timer is None and self.timeout_keep_alive_task is None and self._is_answered:
+            self._start_timer()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what arrived whole before the caller stopped sending, and refuse what did not."""
+        self._is_half_closed = True
+        if self._is_refused:
+            return self._refusal_in_wait is not None
+        if self._is_in_head or not (self._is_message_complete or self._is_answered):
+            self._refuse(ErrorCode.VALIDATION_ERROR, NOT_WHOLE)
+            return True
+        if self._is_answered:
+            return False
+        self.cycle.keep_alive = False
+        return True
 
     def on_message_begin(self) -> None:
         """Start counting a request's head."""
-        self._is_head_complete = False
-        self._head_bytes = 0
-        if self._head_timer is None:
-            self._start_head_timer()
+        self._is_in_head = True
+        self._is_message_complete = False
+        self._head_bytes = -1
+        self._start_timer()
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header without the blanks after it, which the parser leaves."""
+        name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Stop counting: from here on the pipeline watches the body."""
-        self._is_head_complete = True
-        self._stop_head_timer()
+        if self._head_bytes + self._read_bytes > HEAD_BYTES_MAX < self._head_size():
+            raise HeadTooLargeError
+        if b"#" in self.url:
+            raise ValueError("a request target has no fragment")
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("nothing is tunnelled here")
+            return
         super().on_headers_complete()
+        # What follows the body are trailers. They must not pass for headers of the request.
+        self.headers = []
+        self._has_call = True
+        self._is_in_head = False
+        self._stop_timer()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what could not be parsed."""
-        del msg
-        self._refuse(ErrorCode.VALIDATION_ERROR, "The request is not valid HTTP/1.1.")
+    def on_message_complete(self) -> None:
+        """Let the pipeline know that the body is whole."""
+        if self._is_in_head:
+            return
+        self._is_message_complete = True
+        if not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
-    def _start_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._refuse_stalled)
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or say what was wrong with it."""
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if is_last and self._refusal_in_wait is not None and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            self._write_refusal(*self._refusal_in_wait)
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _read_without_upgrade(self, rest: bytes) -> None:
+        """Read a request again as if it had not asked for another protocol: we speak only this.
 
-    def _refuse_stalled(self) -> None:
-        self._head_timer = None
-        if self._head_bytes or not self._is_head_complete:
-            self._refuse(ErrorCode.VALIDATION_ERROR, "The request did not arrive in time.")
+        The parser would take all that follows for the other protocol, the request's body included.
+        """
+        lines = [b"%b: %b" % header for header in self.headers if header[0] not in UPGRADE_HEADERS]
+        if any(name == b"connection" and b"close" in value.lower() for name, value in self.headers):
+            lines.append(b"connection: close")
+        start = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        head = b"\r\n".join([b"%b %b HTTP/%b" % start, *lines, b"\r\n"])
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.data_received(head + rest)
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether every request whose head arrived has its answer."""
+        return not self._has_call or self.cycle.response_complete
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(HEAD_SECONDS_MAX, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._is_in_head:
+            self._refuse(ErrorCode.VALIDATION_ERROR, NOT_IN_TIME)
+        else:
+            self.transport.close()
 
     def _refuse(self, code: ErrorCode, message: str) -> None:
-        """Write the error envelope and close; nothing more is read from this connection."""
+        """Read nothing more from this connection; refuse after the answers it still waits for."""
         self._is_refused = True
-        self._stop_head_timer()
+        self._stop_timer()
+        if self.transport.is_closing():
+            return
+        is_in_body = not (self._is_in_head or self._is_message_complete)
+        if is_in_body and self.pipeline:
+            self.pipeline.popleft()
+            self._refusal_in_wait = (code, message)
+        elif self._is_answered:
+            self._write_refusal(code, message)
+        elif not is_in_body:
+            self._refusal_in_wait = (code, message)
+        elif self.cycle.response_started:
+            self.transport.close()
+        else:
+            # The call that is being worked on is the one whose body is broken.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self._write_refusal(code, message)
+
+    def _write_refusal(self, code: ErrorCode, message: str) -> None:
+        """Write the error envelope and close, once the caller has had the time to read it."""
+        self._refusal_in_wait = None
         metrics.count_refusal(code)
         request_id = new_request_id(time.time_ns() // 1_000_000)
         content = envelope.failure(
@@ -102,11 +224,20 @@ class HttpProtocol(HttpToolsProtocol):
         )
         log.info("request refused before it was read", request=request_id, code=code)
         head = (
-            b"content-type: application/json\r\nx-request-id: %b\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n"
+            b"x-request-id: %b\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
+            b"x-content-type-options: nosniff\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         ) % (request_id.encode(), len(content))
         self.transport.write(STATUS_LINE[envelope.STATUS[code]] + head + content)
-        self.transport.close()
+        if self._is_half_closed or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        # Closing at once would reset a caller that is still sending, and the answer be lost.
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(LINGER_SECONDS_MAX, self.transport.close)
+
+
+UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
 async def serve(
@@ -148,6 +279,8 @@ def make_server(app: App, *, drain_seconds: float) -> uvicorn.Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            # uvicorn would believe anything a peer on this machine says of the client's address.
+            proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(drain_seconds)),
@@ -164,7 +297,8 @@ async def run_server(server: uvicorn.Server, sockets: list[socket.socket]) -> No
 def listen(host: str, port: int) -> socket.socket:
     """Bind a listening socket that child processes can share."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: asyncio sends small answers at once only on sockets that say TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
     listener.listen(BACKLOG)

@@ -264,11 +264,15 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
     """One sentence for each VINTEM_ variable that is no setting: most likely a typing error."""
     environment = os.environ if environment is None else environment
-    known = [declared.metadata["variable"] for declared in fields(Settings)]
+    # What all have in common would make everything look alike.
+    known = {
+        declared.metadata["variable"].removeprefix("VINTEM_"): declared.metadata["variable"]
+        for declared in fields(Settings)
+    }
     sentences = []
     for name in sorted(environment):
-        if name.startswith("VINTEM_") and name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else "."
+        if name.startswith("VINTEM_") and name not in known.values():
+            close = difflib.get_close_matches(name.removeprefix("VINTEM_"), known, n=1)
+            hint = f"; did you mean {known[close[0]]}?" if close else "."
             sentences.append(f"{name} is not a setting and has no effect{hint}")
     return sentences

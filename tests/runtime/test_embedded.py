@@ -303,9 +303,8 @@ async def test_path_too_long_for_a_socket_uses_a_private_temporary_folder(folder
 async def test_path_with_spaces_and_accents_works() -> None:
     # Pytest's own folders can be so long that the socket would not be inside.
     with tempfile.TemporaryDirectory() as short:
-        place = Path(short).resolve() / "vintém & 1%"
-        async with running(place) as server:
-            assert server._sockets.is_relative_to(place)
+        async with running(Path(short) / "vintém & 1%") as server:
+            assert server._sockets.parent.name == "vintém & 1%"
             assert await ask(server.url, "select 1") == 1
 
 

@@ -1,11 +1,13 @@
 """A company's view of the API: real HTTP, and every answer held against the envelope."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
 
 from vintem.companies import service as companies
 from vintem.companies.model import Company, Environment, KeyType, Network
@@ -47,14 +49,16 @@ class Api:
         *,
         key: str | None = None,
         json: object = None,
-        data: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        data: bytes | AsyncIterable[bytes] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
     ) -> HttpReply:
-        sent = dict(headers or {})
+        sent = CIMultiDict(headers or {})
         if key is not None:
             sent["x-api-key"] = key
+        # The path is sent as it is written here, percent signs and all.
+        url = URL(self.base_url + path, encoded=True)
         async with self.session.request(
-            method, self.base_url + path, json=json, data=data, headers=sent
+            method, url, json=json, data=data, headers=sent
         ) as response:
             body = await response.read()
             is_json = response.content_type == "application/json"

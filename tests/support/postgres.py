@@ -58,21 +58,25 @@ def find_or_install() -> None:
     CLUSTER_DEFAULTS.mkdir(parents=True, exist_ok=True)
     forbid = CLUSTER_DEFAULTS / "vintem-tests.conf"
     forbid.write_text("create_main_cluster = false\n")
-    command = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "-qq"]
     try:
-        done = subprocess.run(
-            [*command, "--no-install-recommends", "postgresql-15"],
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=INSTALL_SECONDS_MAX,
-        )
+        apt_get("update")
+        done = apt_get("install", "-y", "--no-install-recommends", "postgresql-15")
     finally:
         forbid.unlink(missing_ok=True)
     if done.returncode != 0:
         pytest.skip(f"PostgreSQL 15 could not be installed: {done.stderr.strip()[-300:]}")
+
+
+def apt_get(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq", *words],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=INSTALL_SECONDS_MAX,
+    )
 
 
 def make_folder(folder: Path, account: Account | None) -> None:

@@ -77,12 +77,22 @@ async def echo_optional(call: Call) -> Answer:
     return Data(Echo(amount=call.body_as(OptionalOrder).amount))
 
 
+async def echo_refund(call: Call) -> Answer:
+    assert call.intent is not None
+    echo = Echo(value=call.params["name"], fingerprint=call.intent.fingerprint.hex())
+    return Data(echo, 201, Processed(is_replay=False, at=call.now))
+
+
 async def echo_param(call: Call) -> Answer:
     return Data(Echo(value=call.params["name"], client_ip=call.client_ip))
 
 
 async def fail(call: Call) -> Answer:
     raise RuntimeError(f"could not use {SECRET_IN_A_FAULT}")
+
+
+async def answer_unwritable(call: Call) -> Answer:
+    return Data(Echo(value="half a character: \ud800"))
 
 
 async def refuse_with_wait(call: Call) -> Answer:
@@ -119,6 +129,22 @@ TEST_ROUTES = (
         is_body_optional=True,
     ),
     _route("GET", "/v1/test/orders/{name}", handler=echo_param),
+    _route(
+        "POST",
+        "/v1/test/orders/{name}/refunds",
+        handler=echo_refund,
+        body=OptionalOrder,
+        is_body_optional=True,
+        is_idempotent=True,
+    ),
+    _route("GET", "/v1/test/unwritable", handler=answer_unwritable),
+    _route(
+        "GET",
+        "/v1/test/withdrawals",
+        handler=echo_search,
+        query=Search,
+        limit=LimitGroup.WITHDRAWALS,
+    ),
     _route("GET", "/v1/test/checkout", handler=echo_search, query=Search, access=Access.ANY_KEY),
     _route("GET", "/v1/test/fails", handler=fail),
     _route("GET", "/v1/test/waits", handler=refuse_with_wait),

@@ -73,14 +73,14 @@ def _check_environment(resources: Resources, caller: Caller, host_header: bytes)
     if not resources.environment_hosts:
         return
     host = host_header.decode("latin-1").lower()
-    for name in (host, host.rpartition(":")[0]):
-        environment = resources.environment_hosts.get(name)
-        if environment is not None and environment is not caller.environment:
-            other = "live" if environment is Environment.LIVE else "sandbox"
-            raise Refusal(
-                ErrorCode.WRONG_ENVIRONMENT,
-                f"This is the {other} address; the API key is a {caller.environment} key.",
-            )
+    hosts = resources.environment_hosts
+    environment = hosts.get(host) or hosts.get(host.rpartition(":")[0])
+    if environment is not None and environment is not caller.environment:
+        other = "live" if environment is Environment.LIVE else "sandbox"
+        raise Refusal(
+            ErrorCode.WRONG_ENVIRONMENT,
+            f"This is the {other} address; the API key is a {caller.environment} key.",
+        )
 
 
 def _is_allowed(caller: Caller, client_ip: str) -> bool:

@@ -4,9 +4,9 @@ import json
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final, TypeVar, Union
+from typing import Final, NamedTuple, TypeVar, Union
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -28,7 +28,8 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode_canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 _KEY_END: Final = re.compile(rb'"[ \t\r\n]*:')
 _PLACE: Final = re.compile(r" - at `[^`]*`$")
-_UNKNOWN_FIELD: Final = re.compile(r"^Object contains unknown field `(.*)`")
+_BROKEN_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_WHOLE_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 
 
 def parse_json(raw: bytes) -> object:
@@ -65,6 +66,8 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
     faults: list[Fault] = []
     values: dict[str, str] = {}
     try:
+        if _BROKEN_PERCENT.search(query):
+            raise ValueError("a percent sign needs two hexadecimal digits")  # noqa: TRY301
         pairs = parse_qsl(
             query.decode("ascii"),
             keep_blank_values=True,
@@ -78,13 +81,18 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
             faults.append(_fault(name, "is given twice"))
         if "\x00" in text:
             faults.append(_fault(name, "must not contain NUL characters"))
+        if name in _whole_numbers(shape) and _WHOLE_NUMBER.fullmatch(text) is None:
+            faults.append(_fault(name, "must be a whole number"))
         values[name] = text
-    if not faults:
-        try:
-            return msgspec.convert(values, shape, strict=False)
-        except msgspec.ValidationError as error:
-            faults = find_faults(values, shape, "", is_strict=False)
-            faults = faults or [_fault("", str(error))]
+    try:
+        decoded = msgspec.convert(values, shape, strict=False)
+    except msgspec.ValidationError as error:
+        found = find_faults(values, shape, "", is_strict=False) or [_fault("", str(error))]
+        known = {fault["field"] for fault in faults}
+        faults += [fault for fault in found if fault["field"] not in known]
+    else:
+        if not faults:
+            return decoded
     raise validation_refusal(faults)
 
 
@@ -125,28 +133,62 @@ def _find_field_faults(
     try:
         msgspec.convert(value, declared, strict=is_strict)
     except msgspec.ValidationError as error:
-        inner = _inner_shape(declared)
-        faults: list[Fault] = []
-        if inner is not None and isinstance(value, dict):
-            faults = find_faults(value, inner, path)
-        elif inner is not None and isinstance(value, list):
-            for index, item in enumerate(value[:FAULTS_MAX]):
-                if isinstance(item, dict):
-                    faults += find_faults(item, inner, f"{path}[{index}]")
-        return faults or [_fault(path, str(error))]
+        return _find_inner_faults(value, declared, path) or [_fault(path, str(error))]
     return []
 
 
+def _find_inner_faults(value: object, declared: object, path: str) -> list[Fault]:
+    """Look for the faults one level further in; none means that the value itself is at fault."""
+    inner = _inner(declared)
+    if isinstance(inner.shape, type) and isinstance(value, dict):
+        return find_faults(value, inner.shape, path)
+    faults: list[Fault] = []
+    if inner.item is not None and isinstance(value, list):
+        for index, item in enumerate(value):
+            faults += _find_field_faults(item, inner.item, f"{path}[{index}]", is_strict=True)
+            if len(faults) >= FAULTS_MAX:
+                break
+    elif inner.value is not None and isinstance(value, dict):
+        for name, item in value.items():
+            faults += _find_field_faults(item, inner.value, _join(path, name), is_strict=True)
+    return faults[:FAULTS_MAX]
+
+
+class _Inner(NamedTuple):
+    """What an annotation such as `Address | None`, `list[Item]` or `dict[str, int]` holds."""
+
+    shape: type[msgspec.Struct] | None = None
+    item: object = None
+    value: object = None
+
+
 @cache
-def _inner_shape(declared: object) -> type[msgspec.Struct] | None:
-    """The one struct inside an annotation such as `Address | None` or `list[Item]`."""
+def _inner(declared: object) -> _Inner:
     if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
-        return declared
-    if typing.get_origin(declared) in {Union, types.UnionType, list, tuple, typing.Annotated}:
-        for argument in typing.get_args(declared):
-            if (inner := _inner_shape(argument)) is not None:
-                return inner
-    return None
+        return _Inner(shape=declared)
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if origin in {Union, types.UnionType}:
+        found = [_inner(argument) for argument in arguments]
+        return next((inner for inner in found if inner != _Inner()), _Inner())
+    if origin is typing.Annotated:
+        return _inner(arguments[0])
+    if origin in {list, tuple, Sequence}:
+        return _Inner(item=arguments[0])
+    if origin in {dict, Mapping}:
+        return _Inner(value=arguments[1])
+    return _Inner()
+
+
+@cache
+def _whole_numbers(shape: type[msgspec.Struct]) -> frozenset[str]:
+    """Name the parameters of a query that are whole numbers."""
+    return frozenset(
+        field.encode_name for field in msgspec.structs.fields(shape) if _holds_int(field.type)
+    )
+
+
+def _holds_int(declared: object) -> bool:
+    return declared is int or any(_holds_int(part) for part in typing.get_args(declared))
 
 
 def _fault(path: str, message: str) -> Fault:

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -32,17 +33,28 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 log = structlog.get_logger()
 
 BODY_SECONDS_MAX: Final = 20.0
+LINGER_SECONDS_MAX: Final = 1.0
 UNAVAILABLE_RETRY_SECONDS: Final = 1
 UNKNOWN_ROUTE: Final = "(none)"
 UNKNOWN_METHOD: Final = "OTHER"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CORRELATION_ID: Final = re.compile(rb"[!-~]{1,128}")
+HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
+VERSIONS: Final = frozenset({"1.1", "1.0"})
+CHUNKED: Final = b"chunked"
 JSON_MEDIA_TYPE: Final = b"application/json"
 JSON_HEADERS: Final[Sequence[Header]] = (
     (b"content-type", JSON_MEDIA_TYPE),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
 )
+
+
+class Malformed(Refusal):
+    """The request can be read in more than one way; the connection is closed after the answer."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.VALIDATION_ERROR, message)
 
 
 class Pipeline:
@@ -67,6 +79,7 @@ class Exchange:
 
     __slots__ = (
         "_headers",
+        "_is_body_read",
         "_receive",
         "_reply_headers",
         "_resources",
@@ -86,7 +99,10 @@ class Exchange:
         self._router = router
         self._scope = scope
         self._receive = receive
+        self._is_body_read = False
         self._headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        if len(self._headers) != len(scope["headers"]):
+            self._headers = join_repeated(scope["headers"])
         self.route: Route | None = None
         self.decision: Decision | None = None
         now = time.time()
@@ -107,9 +123,11 @@ class Exchange:
     async def answer(self) -> tuple[int, list[Header], bytes]:
         """Give the status, the headers and the bytes of the answer; never raise."""
         try:
+            self._check_form()
             self.route, self.call.params = self._router.find(self.call.method, self.call.path)
             return self._accept(await self._handle(self.route))
         except Refusal as refusal:
+            await self._let_body_arrive()
             return self._refuse(refusal)
         except DatabaseUnavailableError as away:
             log.warning("database unavailable", request=self.call.request_id, cause=str(away))
@@ -121,6 +139,20 @@ class Exchange:
         except Exception:
             log.exception("call failed", request=self.call.request_id, route=self._route_name)
             return self._refuse(Refusal(ErrorCode.INTERNAL_ERROR))
+
+    def _check_form(self) -> None:
+        """Refuse what the parser lets pass although a proxy might read it in another way."""
+        version, host = self._scope["http_version"], self._headers.get(b"host")
+        if host is None:
+            if version == "1.1":
+                raise Malformed("The Host header is missing.")
+        elif HOST.fullmatch(host) is None:
+            raise Malformed("The Host header is not valid.")
+        if version not in VERSIONS:
+            raise Malformed("The version of HTTP must be 1.1 or 1.0.")
+        coding = self._headers.get(b"transfer-encoding")
+        if coding is not None and (coding.lower() != CHUNKED or version != "1.1"):
+            raise Malformed("The Transfer-Encoding must be chunked.")
 
     async def _handle(self, route: Route) -> Answer:
         if route.access is not Access.PUBLIC:
@@ -153,12 +185,14 @@ class Exchange:
 
     async def _read_request(self, route: Route) -> None:
         raw = await self._read_body()
-        value: object = None
+        # An optional body that is left out says the same as an empty object.
+        value: object = {}
         if raw or not route.is_body_optional:
-            self._check_media_type(raw)
+            if raw:
+                self._check_media_type()
             value = body.parse_json(raw)
         if route.body is not None:
-            self.call.body = body.decode({} if value is None else value, route.body)
+            self.call.body = body.decode(value, route.body)
         if route.is_idempotent:
             self.call.intent = self._read_intent(body.canonical(value))
             self._reply_headers += (
@@ -173,6 +207,7 @@ class Exchange:
         message = await self._receive_in_time()
         chunk: bytes = message.get("body", b"")
         if not message.get("more_body", False):
+            self._is_body_read = True
             return chunk
         chunks = bytearray(chunk)
         give_up_at = self._started_at + BODY_SECONDS_MAX
@@ -181,6 +216,7 @@ class Exchange:
             chunks += message.get("body", b"")
             if len(chunks) > body.BODY_BYTES_MAX:
                 raise Refusal(ErrorCode.PAYLOAD_TOO_LARGE, _TOO_LARGE)
+        self._is_body_read = True
         return bytes(chunks)
 
     async def _receive_in_time(self, give_up_at: float | None = None) -> MutableMapping[str, Any]:
@@ -197,9 +233,29 @@ class Exchange:
             raise Refusal(ErrorCode.VALIDATION_ERROR, "The body did not arrive whole.")
         return message
 
-    def _check_media_type(self, raw: bytes) -> None:
+    async def _let_body_arrive(self) -> None:
+        """Take the rest of a refused body where the connection closes after the answer.
+
+        A caller that is still sending then would be reset, and would not see the answer.
+        """
+        headers = self._headers
+        connection = headers.get(b"connection", b"").lower()
+        is_closing = self._scope["http_version"] != "1.1" or b"close" in connection
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        if self._is_body_read or not (is_closing and has_body) or b"expect" in headers:
+            return
+        bytes_left = body.BODY_BYTES_MAX
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS_MAX):
+                while bytes_left > 0:
+                    message = await self._receive()
+                    bytes_left -= len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return
+
+    def _check_media_type(self) -> None:
         media_type = self._headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != JSON_MEDIA_TYPE and (raw or media_type):
+        if media_type != JSON_MEDIA_TYPE:
             raise Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE)
 
     def _read_intent(self, canonical: bytes) -> Intent:
@@ -224,12 +280,13 @@ class Exchange:
             headers.append((b"x-content-type-options", b"nosniff"))
             content = answer.body
         else:
-            headers += JSON_HEADERS
+            # Before any header of a success: data that cannot be written becomes a refusal.
             content = envelope.success(
                 answer.data,
                 timestamp=public_time(self.call.now),
                 request_id=self.call.request_id,
             )
+            headers += JSON_HEADERS
             if answer.processed is not None:
                 headers += processed_headers(answer.processed)
         headers += answer.headers
@@ -250,6 +307,9 @@ class Exchange:
         headers.append((b"content-length", b"%d" % len(content)))
         if refusal.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % refusal.retry_after_seconds))
+        if b"expect" in self._headers or isinstance(refusal, Malformed):
+            # Whether the body still comes is not known, so nothing more can be read after it.
+            headers.append((b"connection", b"close"))
         if isinstance(refusal, MethodNotAllowed):
             headers.append((b"allow", ", ".join(refusal.allowed).encode()))
         elif isinstance(refusal, TooManyWrongKeys):
@@ -289,6 +349,14 @@ class Exchange:
 
 
 _TOO_LARGE: Final = f"The body is larger than {body.BODY_BYTES_MAX // 1024} KiB."
+
+
+def join_repeated(headers: Sequence[Header]) -> Mapping[bytes, bytes]:
+    """Read a header that is sent several times as one list, so that none of them is chosen."""
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value)
+    return {name: b", ".join(listed) for name, listed in values.items()}
 
 
 def limit_headers(decision: Decision) -> Sequence[Header]:

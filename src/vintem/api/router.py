@@ -81,7 +81,8 @@ def _pattern(path: str) -> re.Pattern[str]:
     parts = PARAMETER.split(path)
     return re.compile(
         "".join(
-            f"(?P<{part}>[^/]+)" if position % 2 else re.escape(part)
+            # PostgreSQL stores no NUL, so no record has one in its id.
+            f"(?P<{part}>[^/\\x00]+)" if position % 2 else re.escape(part)
             for position, part in enumerate(parts)
         )
     )

@@ -1,1 +1,1 @@
-"""Brazilian facts without input or output: documents, phones and PIX keys."""
+"""What is Brazilian about payments: pure functions with published vectors."""

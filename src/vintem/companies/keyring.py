@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -99,7 +100,10 @@ class Keyring:
         ]
         if used:
             await store.touch_keys(
-                self._database, [known.caller.key_id for known in used], now=utc_now()
+                self._database,
+                [known.caller.key_id for known in used],
+                now=utc_now(),
+                at_most_every=timedelta(seconds=TOUCH_SECONDS),
             )
             for known in used:
                 known.touched_at = now

@@ -1,7 +1,7 @@
 """The SQL of companies, their fees and their keys."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import ip_network
 
 from vintem.companies.model import (
@@ -204,15 +204,18 @@ async def find_callers(
     return {row["digest"]: _caller(row) for row in rows}
 
 
-async def touch_keys(db: Connection, key_ids: Collection[str], *, now: datetime) -> None:
-    """Remember that these keys were used."""
+async def touch_keys(
+    db: Connection, key_ids: Collection[str], *, now: datetime, at_most_every: timedelta
+) -> None:
+    """Remember that these keys were used, unless some process has done so just before."""
     await db.execute(
         """
         update api_key set last_used_at = $2
-        where key_id = any($1::text[]) and (last_used_at is null or last_used_at < $2)
+        where key_id = any($1::text[]) and (last_used_at is null or last_used_at <= $3)
         """,
         sorted(key_ids),
         now,
+        now - at_most_every,
     )
 
 

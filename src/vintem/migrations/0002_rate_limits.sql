@@ -37,7 +37,11 @@ create function admit_call(
     out decided_at timestamptz,
     out remaining bigint,
     out next_at timestamptz
-) language plpgsql as $$
+)
+language plpgsql
+-- A plan made while the tables were small would read them whole, and would be kept as they grow.
+set enable_seqscan = off
+as $$
 declare
     v_first bigint;
     v_last bigint;
@@ -46,19 +50,17 @@ declare
     v_last_at timestamptz;
     v_at timestamptz;
 begin
-    select first_call, last_call, last_at into v_first, v_last, v_last_at
-    from rate_window
-    where company_id = p_company_id and key_id = p_key_id and group_name = p_group_name
-    for update;
-    if not found then
-        insert into rate_window (company_id, key_id, group_name, first_call, last_call, last_at)
-        values (p_company_id, p_key_id, p_group_name, 1, 0, '-infinity')
-        on conflict do nothing;
-        select first_call, last_call, last_at into strict v_first, v_last, v_last_at
+    -- Another caller may insert the window first, and idle windows are deleted: look until it is held.
+    loop
+        select first_call, last_call, last_at into v_first, v_last, v_last_at
         from rate_window
         where company_id = p_company_id and key_id = p_key_id and group_name = p_group_name
         for update;
-    end if;
+        exit when found;
+        insert into rate_window (company_id, key_id, group_name, first_call, last_call, last_at)
+        values (p_company_id, p_key_id, p_group_name, 1, 0, '-infinity')
+        on conflict do nothing;
+    end loop;
 
     -- The clock is read under the lock, so moments never run backwards within a window.
     -- A last call more than a window ahead means that the clock was set back: start anew.

@@ -42,8 +42,21 @@ class DatabaseUnavailableError(Exception):
     """The database cannot be used now; what was asked of it may or may not have happened."""
 
 
+class DatabaseRefusedError(DatabaseUnavailableError):
+    """The database does not let us in; only an operator can mend that."""
+
+
 class DatabaseBusyError(DatabaseUnavailableError):
     """Other work holds the rows; nothing of this one happened."""
+
+
+# The address, the role, the password or the database's name is wrong.
+REFUSED: Final = (
+    asyncpg.ClientConfigurationError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
 
 
 class Row(Protocol):
@@ -65,7 +78,7 @@ class _PooledConnection(Connection, Protocol):
     def transaction(self) -> AbstractAsyncContextManager[object]: ...
 
 
-class DedicatedConnection(Connection, Protocol):
+class DedicatedConnection(_PooledConnection, Protocol):
     """A connection that belongs to one user for long, outside the pool."""
 
     def is_closed(self) -> bool: ...
@@ -93,14 +106,17 @@ class Database:
 
     async def open(self) -> None:
         """Make the pool; connections are made when they are first needed."""
-        self._pool = await asyncpg.create_pool(
-            self.url,
-            min_size=0,
-            max_size=self._options.connections_max,
-            max_inactive_connection_lifetime=60.0,
-            timeout=CONNECT_SECONDS_MAX,
-            server_settings=self._server_settings(),
-        )
+        with named_failures():
+            self._pool = await asyncpg.create_pool(
+                self.url,
+                min_size=0,
+                max_size=self._options.connections_max,
+                max_inactive_connection_lifetime=60.0,
+                timeout=CONNECT_SECONDS_MAX,
+                # A server that hangs does not keep its own time limit: ours comes a little later.
+                command_timeout=self._options.statement_timeout_ms / 1_000 + 1.0,
+                server_settings=self._server_settings(),
+            )
 
     async def close(self) -> None:
         """Give back every connection, waiting a little for those in use."""
@@ -150,6 +166,17 @@ class Database:
         async with self.atomic() as connection:
             return await work(connection)
 
+    @asynccontextmanager
+    async def patient(self) -> AsyncIterator[Connection]:
+        """An atomic block on a connection of its own, which may take as long as it needs."""
+        connection = await self.connect(statement_timeout="0", lock_timeout="0")
+        try:
+            with named_failures():
+                async with connection.transaction():
+                    yield connection
+        finally:
+            connection.terminate()
+
     async def connect(self, **settings: str) -> DedicatedConnection:
         """Open a connection outside the pool, with settings of its own."""
         with named_failures():
@@ -182,6 +209,8 @@ def named_failures() -> Iterator[None]:
     """Turn the driver's many ways to fail into ours: busy, away, or a bug that stays as it is."""
     try:
         yield
+    except REFUSED as refused:
+        raise DatabaseRefusedError(str(refused)) from refused
     except BUSY as busy:
         raise DatabaseBusyError(type(busy).__name__) from busy
     except AWAY as away:
@@ -189,6 +218,12 @@ def named_failures() -> Iterator[None]:
     except asyncpg.InterfaceError as fault:
         # The driver has one class for a closed connection and for a wrongly called method.
         if "clos" in str(fault):
+            raise DatabaseUnavailableError(str(fault)) from fault
+        raise
+    except asyncpg.InternalClientError as fault:
+        # A server that ends an idle connection says so before it hangs up. Until then the driver
+        # is in the state of reading a last error (2), and refuses to send anything.
+        if "another operation (2) is in progress" in str(fault):
             raise DatabaseUnavailableError(str(fault)) from fault
         raise
 

@@ -43,6 +43,10 @@ class _Waiting(Generic[RowT, OutcomeT]):
     outcome: "asyncio.Future[OutcomeT]"
     give_up_at: float
 
+    def is_late(self) -> bool:
+        """Say whether the caller has waited long enough to be told that it did not work."""
+        return asyncio.get_running_loop().time() >= self.give_up_at
+
 
 class GroupCommit(Generic[RowT, OutcomeT]):
     """Writes rows of many callers with one statement and one commit.
@@ -129,23 +133,37 @@ class GroupCommit(Generic[RowT, OutcomeT]):
                     connection = await self._database.connect(**FLUSHER_SETTINGS)
                 await self._write_once(connection, group)
             except DatabaseBusyError as busy:
-                if attempt >= BUSY_ATTEMPTS_MAX:
+                if len(group) > 1:
+                    connection = await self._write_one_by_one(connection, group, busy)
+                elif attempt >= BUSY_ATTEMPTS_MAX or group[0].is_late():
                     _refuse(group, busy)
-                await asyncio.sleep(retry_pause_seconds(attempt))
+                else:
+                    await asyncio.sleep(retry_pause_seconds(attempt))
             except DatabaseUnavailableError as away:
                 if connection is not None:
                     connection.terminate()
                     connection = None
-                now = asyncio.get_running_loop().time()
-                _refuse([waiting for waiting in group if now >= waiting.give_up_at], away)
+                _refuse([waiting for waiting in group if waiting.is_late()], away)
                 await asyncio.sleep(retry_pause_seconds(min(attempt, 4)))
             except Exception as fault:  # noqa: BLE001 - it belongs to a caller, not to the flusher
                 if len(group) == 1:
                     _refuse(group, fault)
-                    continue
-                log.warning("group commit tries its rows one by one", rows=len(group))
-                for waiting in group:
-                    connection = await self._write_group(connection, [waiting])
+                else:
+                    connection = await self._write_one_by_one(connection, group, fault)
+        return connection
+
+    async def _write_one_by_one(
+        self,
+        connection: DedicatedConnection | None,
+        group: "list[_Waiting[RowT, OutcomeT]]",
+        cause: Exception,
+    ) -> DedicatedConnection | None:
+        """Let a row that cannot be written, or that others hold, fail without its neighbours."""
+        log.warning(
+            "group commit tries its rows one by one", rows=len(group), cause=type(cause).__name__
+        )
+        for waiting in group:
+            connection = await self._write_group(connection, [waiting])
         return connection
 
     async def _write_once(

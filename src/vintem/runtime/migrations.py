@@ -42,9 +42,7 @@ async def migrate(database: Database) -> Sequence[Migration]:
     """Apply what is missing; several processes at once do it once."""
     applied = []
     for migration in known():
-        async with database.atomic() as block:
-            await block.execute("set local statement_timeout = 0")
-            await block.execute("set local lock_timeout = 0")
+        async with database.patient() as block:
             await block.execute(LOCK)
             await _make_register(block)
             if await _is_applied(block, migration):
@@ -85,7 +83,11 @@ def known() -> Sequence[Migration]:
 
 
 async def _make_register(block: Connection) -> None:
-    if await block.fetchval("select to_regclass('schema_migration') is not null"):
+    # Not to_regclass: after waiting for the lock it may still answer from before the wait.
+    if await block.fetchval(
+        "select exists (select from pg_class where relname = 'schema_migration'"
+        " and relnamespace = current_schema()::regnamespace)"
+    ):
         return
     await block.execute(
         """

@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,6 +68,8 @@ class KeptProcess:
                 "-m",
                 "vintem",
                 *self._child.words,
+                "--parent",
+                str(os.getpid()),
                 env={**os.environ, **self._child.environment},
                 pass_fds=tuple(self._child.descriptors),
                 start_new_session=True,
@@ -81,9 +83,8 @@ class KeptProcess:
                 pause_seconds = min(pause_seconds * 2, RESTART_PAUSE_SECONDS_MAX)
 
 
-async def stop_without_parent() -> None:
+async def stop_without_parent(parent: int) -> None:
     """End this process as SIGTERM would, once the one that started it is gone."""
-    parent = os.getppid()
     while os.getppid() == parent:
         await asyncio.sleep(PARENT_POLL_SECONDS)
     log.warning("the process that started this one is gone")
@@ -95,12 +96,34 @@ def stop_signal() -> asyncio.Event:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def stop() -> None:
+    def stop(number: signal.Signals) -> None:
         if stopping.is_set():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+            for handled in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(handled)
+            signal.raise_signal(number)
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     return stopping
+
+
+@asynccontextmanager
+async def unless_stopping(stopping: asyncio.Event) -> AsyncIterator[None]:
+    """Leave the block where it stands, without an error, as soon as the event is set."""
+    loop = asyncio.get_running_loop()
+
+    async def watch(patience: asyncio.Timeout) -> None:
+        await stopping.wait()
+        patience.reschedule(loop.time())
+
+    try:
+        async with asyncio.timeout(None) as patience:
+            watching = asyncio.create_task(watch(patience))
+            try:
+                yield
+            finally:
+                watching.cancel()
+    except TimeoutError:
+        if not stopping.is_set():
+            raise

@@ -124,20 +124,33 @@ class SharedLimiter:
 
 async def forget_idle_windows(database: Database, *, company_id: int, idle_seconds: int) -> int:
     """Delete a company's shared windows that nobody has called into for so long."""
-    gone = await database.fetchval(
-        """
-        with idle as (
-            delete from rate_window
+    async with database.atomic() as block:
+        # The windows are held before the calls are looked for: a call that was in flight meanwhile
+        # would otherwise stay behind, and its number would be taken when the window starts anew.
+        idle = await block.fetch(
+            """
+            select key_id, group_name from rate_window
             where company_id = $1 and last_at < now() - make_interval(secs => $2)
-            returning company_id, key_id, group_name
-        ), calls as (
-            delete from rate_call c using idle i
-            where c.company_id = $1 and i.company_id = c.company_id
-                and i.key_id = c.key_id and i.group_name = c.group_name
+            order by key_id, group_name
+            for update
+            """,
+            company_id,
+            float(idle_seconds),
         )
-        select count(*) from idle
-        """,
-        company_id,
-        float(idle_seconds),
-    )
-    return int(gone)
+        for statement in (
+            """
+            delete from rate_call c using unnest($2::text[], $3::text[]) idle (key_id, group_name)
+            where c.company_id = $1 and c.key_id = idle.key_id and c.group_name = idle.group_name
+            """,
+            """
+            delete from rate_window w using unnest($2::text[], $3::text[]) idle (key_id, group_name)
+            where w.company_id = $1 and w.key_id = idle.key_id and w.group_name = idle.group_name
+            """,
+        ):
+            await block.execute(
+                statement,
+                company_id,
+                [row["key_id"] for row in idle],
+                [row["group_name"] for row in idle],
+            )
+    return len(idle)

@@ -1,0 +1,169 @@
+"""The demo as a newcomer and a script see it: what it says, writes, and leaves behind."""
+
+import asyncio
+import json
+import re
+import shlex
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.api import assert_refused
+from support.platform import (
+    Running,
+    client,
+    demo,
+    get_once,
+    leftovers,
+    ready_file,
+    starting_demo,
+    until,
+    vintem,
+)
+from vintem.kit.errors import ErrorCode
+
+KEY_NAMES = ("testSecretKey", "testCheckoutKey", "liveSecretKey", "liveCheckoutKey")
+
+
+@pytest.fixture(scope="module")
+async def shop(module_path: Path) -> AsyncIterator[Running]:
+    """A demo that these tests share and leave as it is."""
+    async with demo(module_path / "data") as running:
+        yield running
+
+
+async def test_ready_file_names_the_given_address_the_company_and_four_keys(shop: Running) -> None:
+    assert shop.ready["baseUrl"] == f"http://{shop.address}"
+    assert re.fullmatch(r"cmp_[0-9a-z]{26}", shop.ready["companyId"])
+    for name in KEY_NAMES:
+        kind = ("ck" if "Checkout" in name else "sk") + ("_live_" if "live" in name else "_test_")
+        assert shop.ready[name].startswith(kind)
+    assert len({shop.ready[name] for name in KEY_NAMES}) == 4
+
+
+async def test_live_and_test_keys_work_on_one_address(shop: Running) -> None:
+    async with client(shop) as api:
+        for name in ("testSecretKey", "liveSecretKey"):
+            assert (await api.get("/v1/balance", key=shop.ready[name])).status == 200
+        for name in ("testCheckoutKey", "liveCheckoutKey"):
+            reply = await api.get("/v1/balance", key=shop.ready[name])
+            assert_refused(reply, ErrorCode.KEY_TYPE_NOT_ALLOWED, status=403)
+
+
+async def test_keys_are_kept_in_a_file_that_only_its_owner_may_read(shop: Running) -> None:
+    kept = shop.data / "demo.json"
+    assert {name: json.loads(kept.read_text())[name] for name in KEY_NAMES} == {
+        name: shop.ready[name] for name in KEY_NAMES
+    }
+    for file in (kept, shop.data / "secrets.json", ready_file(shop.data)):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_one_api_process_and_one_worker_run(shop: Running) -> None:
+    assert len(shop.children("api")) == 1
+    assert len(shop.children("worker")) == 1
+
+
+async def test_output_shows_the_address_and_the_test_keys_whole(shop: Running) -> None:
+    for wanted in (shop.base_url, shop.ready["testSecretKey"], shop.ready["testCheckoutKey"]):
+        assert wanted in shop.out
+
+
+async def test_curl_line_works_when_pasted(shop: Running) -> None:
+    lines = [line for line in shop.out.splitlines() if line.startswith("curl ")]
+    assert len(lines) == 1
+    line = lines[0]
+    if shutil.which("curl") is None:
+        words = shlex.split(line)
+        header = words[words.index("-H") + 1]
+        address = next(word for word in words if word.startswith("http"))
+        ask = "import sys, urllib.request as r; q = r.Request(sys.argv[1]);"
+        ask += "q.add_header(*sys.argv[2].split(': ')); print(r.urlopen(q).read().decode())"
+        line = shlex.join([sys.executable, "-c", ask, address, header])
+    process = await asyncio.create_subprocess_shell(line, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    assert json.loads(said)["data"]["currency"] == "BRL"
+
+
+async def test_no_secret_reaches_the_log_or_a_command_line(shop: Running) -> None:
+    secrets = [shop.ready[name] for name in KEY_NAMES]
+    secrets.append(json.loads((shop.data / "secrets.json").read_text())["pepper"])
+    parent = psutil.Process(shop.pid)
+    commands = [" ".join(p.cmdline()) for p in (parent, *parent.children(recursive=True))]
+    for secret in secrets:
+        assert not [text for text in (shop.log, *commands) if secret in text]
+    assert secrets[-1] not in shop.out
+
+
+async def test_metrics_are_hidden_on_the_public_address_by_default(shop: Running) -> None:
+    assert (await get_once(shop, "/metrics")).status == 404
+
+
+async def test_taken_port_is_said_in_a_sentence_and_nothing_stays(
+    shop: Running, tmp_path: Path
+) -> None:
+    port = int(shop.address.rpartition(":")[2])
+    async with starting_demo(tmp_path / "data", port=port) as second:
+        assert await second.ended() == 2
+        assert f"Cannot listen on 127.0.0.1 port {port}: Address already in use." in second.log
+        assert "VINTEM_PORT" in second.log
+        assert "Traceback" not in second.log
+        assert not ready_file(second.data).exists()
+        assert not leftovers(second)
+    assert (await get_once(shop, "/readyz")).status == 200
+
+
+async def test_host_that_is_not_ours_is_said_in_a_sentence(tmp_path: Path) -> None:
+    said = await vintem(
+        "demo", "--host", "192.0.2.1", "--port", "0", "--data", str(tmp_path / "data")
+    )
+    assert said.status == 2
+    assert "Cannot listen on 192.0.2.1" in said.err
+    assert "VINTEM_HOST" in said.err
+
+
+async def test_ready_file_appears_whole_and_only_when_calls_are_answered(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    file = ready_file(data)
+    # One of an earlier run must not tell a watcher that this one is ready.
+    file.write_text('{"baseUrl": "http://127.0.0.1:1"}')
+    async with starting_demo(data) as running:
+        await until(lambda: not file.exists(), seconds=30)
+        while not file.exists():
+            await asyncio.sleep(0)
+        first = file.read_text()
+        reply = await get_once(running, "/v1/balance", key=json.loads(first)["testSecretKey"])
+        assert reply.status == 200
+        assert file.read_text() == first
+        assert [path.name for path in file.parent.glob(f"*{file.name}*")] == [file.name]
+
+
+@pytest.mark.parametrize("option", ["--data", "--ready-file"])
+async def test_place_that_cannot_be_written_is_said_in_a_sentence(
+    option: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    places = {"--data": str(tmp_path / "data"), option: str(tmp_path / "file" / "below")}
+    words = [word for pair in places.items() for word in pair]
+    said = await vintem("demo", "--port", "0", *words)
+    assert said.status == 2
+    assert f"{tmp_path}/file/below cannot be" in said.err
+
+
+async def test_host_and_port_of_the_settings_are_used_without_options(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        settings = {"VINTEM_PORT": port, "VINTEM_DATA": str(tmp_path / "data")}
+        said = await vintem("demo", settings=settings)
+    assert said.status == 2
+    assert f"port {port}" in said.err
+    assert (tmp_path / "data/demo.json").exists()

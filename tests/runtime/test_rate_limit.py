@@ -1,0 +1,572 @@
+"""Sliding windows: exact in memory against a model, exact in PostgreSQL under real load."""
+
+import asyncio
+import copy
+import itertools
+import random
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vintem.audit import INVARIANTS, audit
+from vintem.kit.clock import utc_now
+from vintem.runtime.db import Connection, Database, DatabaseOptions
+from vintem.runtime.rate_limit import (
+    NANOSECONDS,
+    Decision,
+    MemoryLimiter,
+    SharedLimiter,
+    Window,
+    forget_idle_windows,
+)
+
+companies = itertools.count(1_000_001)
+
+
+# The model: the plainest words for what a window is, in whole units of time
+
+
+@dataclass
+class Model:
+    """All moments ever admitted; a window is the stretch (moment - length, moment]."""
+
+    length: int
+    moments: list[int] = field(default_factory=list)
+
+    def inside(self, moment: int) -> int:
+        return sum(moment - self.length < one <= moment for one in self.moments)
+
+    def admit(self, moment: int, limit: int) -> bool:
+        if self.inside(moment) >= limit:
+            return False
+        self.moments.append(moment)
+        return True
+
+    def remaining(self, moment: int, limit: int) -> int:
+        return max(0, limit - self.inside(moment))
+
+    def next_at(self, moment: int, limit: int) -> int:
+        """The first moment from this one on with fewer calls inside than the limit."""
+        candidates = [moment, *(one + self.length for one in self.moments)]
+        return min(
+            candidate
+            for candidate in candidates
+            if candidate >= moment and self.inside(candidate) < limit
+        )
+
+
+def most_in_any_window(moments: Sequence[int], length: int) -> int:
+    """The most moments that any half-open stretch of this length holds."""
+    return max(
+        (sum(start <= one < start + length for one in moments) for start in moments), default=0
+    )
+
+
+# In memory
+
+SECONDS = 2
+LENGTH = SECONDS * NANOSECONDS
+steps = st.one_of(
+    st.integers(0, 3 * LENGTH),
+    st.sampled_from([0, 1, LENGTH - 1, LENGTH, LENGTH + 1, LENGTH // 2, LENGTH // 3]),
+)
+limits = st.integers(1, 5)
+
+
+def window(limit: int, *, key_id: str = "key", group: str = "requests") -> Window:
+    return Window(company_id=1, key_id=key_id, group=group, limit=limit, seconds=SECONDS)
+
+
+@given(st.lists(st.tuples(steps, limits), max_size=40), st.integers(0, 4 * 10**18))
+def test_memory_windows_decide_as_the_model_does(
+    calls: list[tuple[int, int]], wall_offset: int
+) -> None:
+    limiter, model, now = MemoryLimiter(), Model(LENGTH), 0
+    for step, limit in calls:
+        now += step
+        decision = limiter.admit_at(window(limit), now_ns=now, wall_ns=now + wall_offset)
+        assert decision.admitted == model.admit(now, limit)
+        assert decision.limit == limit
+        assert decision.remaining == model.remaining(now, limit)
+        assert decision.decided_at == (now + wall_offset) / NANOSECONDS
+        assert decision.next_at == (model.next_at(now, limit) + wall_offset) / NANOSECONDS
+
+
+@given(st.lists(steps, max_size=60), limits)
+def test_memory_windows_never_hold_more_than_a_constant_limit(gaps: list[int], limit: int) -> None:
+    limiter, now, moments = MemoryLimiter(), 0, []
+    for gap in gaps:
+        now += gap
+        if limiter.admit_at(window(limit), now_ns=now, wall_ns=now).admitted:
+            moments.append(now)
+    assert most_in_any_window(moments, LENGTH) <= limit
+
+
+@given(st.lists(st.tuples(steps, limits), min_size=1, max_size=30), limits)
+def test_one_more_call_is_admitted_exactly_at_next_at_and_not_a_nanosecond_before(
+    calls: list[tuple[int, int]], limit: int
+) -> None:
+    limiter, model, now = MemoryLimiter(), Model(LENGTH), 0
+    for step, earlier_limit in calls:
+        now += step
+        limiter.admit_at(window(earlier_limit), now_ns=now, wall_ns=now)
+        model.admit(now, earlier_limit)
+    at = model.next_at(now, limit)
+    if at > now:
+        early = copy.deepcopy(limiter).admit_at(window(limit), now_ns=at - 1, wall_ns=at - 1)
+        assert not early.admitted
+    assert limiter.admit_at(window(limit), now_ns=at, wall_ns=at).admitted
+
+
+@given(st.integers(1, 20), st.integers(0, LENGTH - 1))
+def test_refused_calls_in_memory_leave_no_trace(refused: int, later: int) -> None:
+    limiter = MemoryLimiter()
+    limiter.admit_at(window(1), now_ns=0, wall_ns=0)
+    before = copy.deepcopy(limiter._calls)
+    for _ in range(refused):
+        assert not limiter.admit_at(window(1), now_ns=later, wall_ns=later).admitted
+    assert limiter._calls == before
+
+
+def test_memory_windows_of_other_keys_and_groups_do_not_count() -> None:
+    limiter = MemoryLimiter()
+    for key_id, group in itertools.product(("a", "b"), ("requests", "transactions")):
+        mine = window(1, key_id=key_id, group=group)
+        assert limiter.admit_at(mine, now_ns=5, wall_ns=5).admitted
+        assert not limiter.admit_at(mine, now_ns=5, wall_ns=5).admitted
+
+
+# A float tells quarters of a microsecond of the years 2004 to 2038.
+@given(
+    st.integers(1_100_000_000 * NANOSECONDS, 2_100_000_000 * NANOSECONDS), st.integers(0, LENGTH)
+)
+def test_the_whole_seconds_that_are_told_are_never_too_few(wall: int, waited: int) -> None:
+    limiter = MemoryLimiter()
+    limiter.admit_at(window(1), now_ns=0, wall_ns=wall)
+    decision = limiter.admit_at(window(1), now_ns=waited, wall_ns=wall + waited)
+    assert decision.reset >= decision.next_at
+    assert decision.reset - decision.next_at < 1
+    assert decision.retry_after_seconds >= 1
+    assert decision.retry_after_seconds >= decision.next_at - decision.decided_at
+    assert decision.retry_after_seconds <= SECONDS
+
+
+async def test_memory_forgets_only_windows_that_are_idle() -> None:
+    limiter = MemoryLimiter()
+    now = time.monotonic_ns()
+    limiter.admit_at(window(1, key_id="old"), now_ns=now - 100 * NANOSECONDS, wall_ns=0)
+    assert (await limiter.admit(window(1, key_id="new"))).admitted
+    limiter.forget_idle(idle_seconds=60)
+    assert set(limiter._calls) == {("new", "requests")}
+    assert not (await limiter.admit(window(1, key_id="new"))).admitted
+
+
+# In PostgreSQL
+
+
+@pytest.fixture
+def company() -> int:
+    return next(companies)
+
+
+@pytest.fixture
+async def crowd(database_url: str) -> AsyncIterator[Database]:
+    """Eight connections that are already open."""
+    database = Database(database_url, DatabaseOptions(connections_max=8))
+    await database.open()
+    await asyncio.gather(*(database.execute("select pg_sleep(0.05)") for _ in range(8)))
+    yield database
+    await database.close()
+
+
+def microseconds(moment: datetime | float) -> int:
+    seconds = moment if isinstance(moment, float) else moment.timestamp()
+    return round(seconds * 1_000_000)
+
+
+@dataclass(frozen=True)
+class SharedDecision:
+    """What the function of the database says, in whole microseconds."""
+
+    admitted: bool
+    decided_at: int
+    remaining: int
+    next_at: int
+
+
+async def admit_shared(
+    db: Connection, company: int, *, limit: int, length_ms: int, key_id: str = "key"
+) -> SharedDecision:
+    row = await db.fetchrow(
+        "select * from admit_call($1, $2, 'requests', $3, $4)",
+        company,
+        key_id,
+        limit,
+        timedelta(milliseconds=length_ms),
+    )
+    assert row is not None
+    return SharedDecision(
+        row["admitted"],
+        microseconds(row["decided_at"]),
+        row["remaining"],
+        microseconds(row["next_at"]),
+    )
+
+
+async def assert_windows_are_whole(database: Database) -> None:
+    assert "L1" in {invariant.name for invariant in INVARIANTS}
+    for finding in await audit(database):
+        if finding.invariant.name == "L1":
+            assert not finding.rows, finding.rows
+
+
+async def trace_of(database: Database, company: int) -> list[str]:
+    """Every version of every row that a company's windows have now."""
+    rows = await database.fetch(
+        """
+        select 'window ' || w.ctid || ' ' || w.xmin || ' ' || w::text as version
+        from rate_window w where company_id = $1
+        union all
+        select 'call ' || c.ctid || ' ' || c.xmin || ' ' || c::text
+        from rate_call c where company_id = $1
+        order by 1
+        """,
+        company,
+    )
+    return [row["version"] for row in rows]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_shared_windows_decide_as_the_model_does_while_the_limit_changes(
+    database: Database, company: int, seed: int
+) -> None:
+    dice = random.Random(seed)
+    length_ms = 30
+    model = Model(length_ms * 1_000)
+    outcomes = set()
+    limit = 3
+    async with asyncio.timeout(30):
+        for _ in range(150):
+            if dice.random() < 0.15:
+                limit = dice.randint(1, 12)
+            if dice.random() < 0.3:
+                await asyncio.sleep(dice.choice([0.001, 0.004, 0.010, 0.031]))
+            decision = await admit_shared(database, company, limit=limit, length_ms=length_ms)
+            at = decision.decided_at
+            assert decision.admitted == model.admit(at, limit)
+            assert decision.remaining == model.remaining(at, limit)
+            assert decision.next_at == model.next_at(at, limit)
+            outcomes.add(decision.admitted)
+    assert outcomes == {True, False}
+    await assert_windows_are_whole(database)
+
+
+async def hammer(
+    crowd: Database, database: Database, company: int, *, limits: Sequence[int], seconds: float
+) -> list[Decision]:
+    """Call one window of a second from eight connections at once, the limit changing on the way."""
+    limiter = SharedLimiter(crowd)
+    decisions: list[Decision] = []
+    started = time.monotonic()
+
+    async def call_all_the_time() -> None:
+        while (elapsed := time.monotonic() - started) < seconds:
+            limit = limits[int(elapsed / seconds * len(limits))]
+            decisions.append(await limiter.admit(Window(company, "key", "requests", limit, 1)))
+
+    async def look_all_the_time() -> None:
+        while time.monotonic() - started < seconds:
+            await assert_windows_are_whole(database)
+            await asyncio.sleep(0.05)
+
+    await asyncio.gather(look_all_the_time(), *(call_all_the_time() for _ in range(8)))
+    return decisions
+
+
+async def test_eight_connections_never_get_more_than_the_limit_in_any_window(
+    crowd: Database, database: Database, company: int
+) -> None:
+    limit = 50
+    decisions = await hammer(crowd, database, company, limits=[limit], seconds=2.5)
+    admitted = [microseconds(one.decided_at) for one in decisions if one.admitted]
+    assert most_in_any_window(admitted, 1_000_000) == limit
+    # Every slot that came free was given away: three windows began within the time.
+    assert len(admitted) == 3 * limit
+    assert len(decisions) > 10 * limit
+    for decision in decisions:
+        if not decision.admitted:
+            inside = [
+                one
+                for one in admitted
+                if microseconds(decision.decided_at) - 1_000_000
+                < one
+                <= microseconds(decision.decided_at)
+            ]
+            assert len(inside) == limit, "a call was refused though there was room"
+            assert decision.remaining == 0
+            assert microseconds(decision.next_at) == min(inside) + 1_000_000
+
+
+async def test_a_limit_that_changes_under_load_holds_from_its_first_call(
+    crowd: Database, database: Database, company: int
+) -> None:
+    decisions = await hammer(crowd, database, company, limits=[40, 7, 60], seconds=3.0)
+    admitted = sorted(
+        (microseconds(one.decided_at), one.limit) for one in decisions if one.admitted
+    )
+    assert {limit for _, limit in admitted} == {40, 7, 60}
+    for place, (moment, limit) in enumerate(admitted):
+        inside = sum(moment - 1_000_000 < earlier for earlier, _ in admitted[: place + 1])
+        assert inside <= limit
+
+
+async def test_refused_calls_in_the_database_leave_no_trace(
+    database: Database, company: int
+) -> None:
+    limiter = SharedLimiter(database)
+    for limit in (3, 3, 3):
+        assert (await limiter.admit(Window(company, "key", "requests", limit, 60))).admitted
+    before = await trace_of(database, company)
+    for limit in (3, 2, 1, 3):
+        assert not (await limiter.admit(Window(company, "key", "requests", limit, 60))).admitted
+    assert await trace_of(database, company) == before
+    assert len(before) == 4
+
+
+async def test_the_next_call_is_admitted_at_next_at_and_not_before(
+    database: Database, company: int
+) -> None:
+    for limit, admitted in ((1, 1), (3, 3), (2, 5)):
+        key_id = f"{limit} of {admitted}"
+        for _ in range(admitted):
+            one = await admit_shared(database, company, limit=9, length_ms=80, key_id=key_id)
+            assert one.admitted
+            await asyncio.sleep(0.004)
+        told = await admit_shared(database, company, limit=limit, length_ms=80, key_id=key_id)
+        assert not told.admitted
+        refused_at = told.decided_at
+        async with asyncio.timeout(5):
+            while True:
+                tried = await admit_shared(
+                    database, company, limit=limit, length_ms=80, key_id=key_id
+                )
+                if tried.admitted:
+                    break
+                assert tried.next_at == told.next_at
+                refused_at = tried.decided_at
+        assert refused_at < told.next_at <= tried.decided_at
+
+
+async def test_shared_windows_of_other_companies_keys_and_groups_do_not_count(
+    database: Database,
+) -> None:
+    limiter = SharedLimiter(database)
+    for company, key_id, group in itertools.product(
+        (next(companies), next(companies)), ("a", "b"), ("requests", "transactions")
+    ):
+        mine = Window(company, key_id, group, 1, 60)
+        assert (await limiter.admit(mine)).admitted
+        assert not (await limiter.admit(mine)).admitted
+
+
+async def test_the_first_calls_of_a_window_at_once_are_counted_together(
+    crowd: Database, database: Database
+) -> None:
+    limiter = SharedLimiter(crowd)
+    for company in itertools.islice(companies, 20):
+        decisions = await asyncio.gather(
+            *(limiter.admit(Window(company, "key", "requests", 5, 60)) for _ in range(8))
+        )
+        assert sum(decision.admitted for decision in decisions) == 5
+        remaining = sorted(one.remaining for one in decisions if one.admitted)
+        assert remaining == [0, 1, 2, 3, 4]
+    await assert_windows_are_whole(database)
+
+
+async def test_moments_are_those_of_the_database_clock(database: Database, company: int) -> None:
+    decision = await SharedLimiter(database).admit(Window(company, "key", "requests", 1, 60))
+    assert abs(decision.decided_at - utc_now().timestamp()) < 5
+    assert microseconds(decision.next_at) - microseconds(decision.decided_at) == 60_000_000
+    assert decision.retry_after_seconds == 60
+
+
+async def test_a_clock_that_is_set_back_locks_nobody_out(database: Database, company: int) -> None:
+    limiter = SharedLimiter(database)
+    mine = Window(company, "key", "requests", 2, 60)
+    for _ in range(2):
+        assert (await limiter.admit(mine)).admitted
+    for table, column in (("rate_window", "last_at"), ("rate_call", "admitted_at")):
+        await database.execute(
+            f"update {table} set {column} = {column} + interval '1 day' where company_id = $1",
+            company,
+        )
+    decisions = [await limiter.admit(mine) for _ in range(3)]
+    assert [one.admitted for one in decisions] == [True, True, False]
+    assert decisions[-1].retry_after_seconds == 60
+    await assert_windows_are_whole(database)
+
+
+async def test_a_clock_that_is_set_back_a_little_never_lets_more_through(
+    database: Database, company: int
+) -> None:
+    limiter = SharedLimiter(database)
+    mine = Window(company, "key", "requests", 2, 60)
+    first = await limiter.admit(mine)
+    for table, column in (("rate_window", "last_at"), ("rate_call", "admitted_at")):
+        await database.execute(
+            f"update {table} set {column} = {column} + interval '20 s' where company_id = $1",
+            company,
+        )
+    ahead = microseconds(first.decided_at) + 20_000_000
+    second, third = [await limiter.admit(mine) for _ in range(2)]
+    assert (second.admitted, third.admitted) == (True, False)
+    assert microseconds(second.decided_at) == ahead
+    assert microseconds(third.next_at) == ahead + 60_000_000
+    await assert_windows_are_whole(database)
+
+
+async def test_the_cost_of_a_call_does_not_grow_with_the_limit(
+    database_url: str, database: Database, company: int
+) -> None:
+    one = Database(database_url, DatabaseOptions(connections_max=1))
+    await one.open()
+    limiter = SharedLimiter(one)
+    filler = await database.connect(statement_timeout="0")
+    keys = itertools.count()
+
+    async def few() -> float:
+        """What a call costs with a limit of 10, on windows of which none is over it."""
+        names = [f"few {next(keys)}" for _ in range(10)]
+        windows = [Window(company, name, "requests", 10, 60) for name in names for _ in range(10)]
+        return await median_seconds(limiter, windows)
+
+    try:
+        # A plan that is made while the tables are small must do when they are big.
+        for table in ("rate_call", "rate_window"):
+            await filler.execute(f"delete from {table}")
+            await filler.execute(f"vacuum analyze {table}")
+        await few()
+        before = [await few() for _ in range(3)]
+        await filler.execute(
+            f"""
+            do $$ begin
+                for number in 1..20000 loop
+                    perform admit_call({company}, 'many', 'requests', 100000, '60 s');
+                    commit;
+                end loop;
+            end $$
+            """
+        )
+        many = Window(company, "many", "requests", 100_000, 60)
+        assert (await limiter.admit(many)).remaining == 100_000 - 20_001
+        after = [await median_seconds(limiter, [many] * 100) for _ in range(3)]
+    finally:
+        await filler.close()
+        await one.close()
+    await forget_idle_windows(database, company_id=company, idle_seconds=0)
+    assert min(after) <= 3 * min(before)
+
+
+async def median_seconds(limiter: SharedLimiter, windows: Sequence[Window]) -> float:
+    taken = []
+    for mine in windows:
+        started = time.perf_counter()
+        assert (await limiter.admit(mine)).admitted
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+async def test_expired_calls_are_not_kept(database: Database, company: int) -> None:
+    for _ in range(20):
+        await admit_shared(database, company, limit=1_000, length_ms=20)
+    await asyncio.sleep(0.025)
+    assert (await admit_shared(database, company, limit=1_000, length_ms=20)).remaining == 999
+    assert (
+        await database.fetchval("select count(*) from rate_call where company_id = $1", company)
+        == 1
+    )
+    await assert_windows_are_whole(database)
+
+
+async def test_idle_windows_are_forgotten_with_their_calls_and_busy_ones_are_not(
+    database: Database, company: int
+) -> None:
+    other = next(companies)
+    limiter = SharedLimiter(database)
+    idle, busy = (Window(company, name, "requests", 2, 60) for name in ("idle", "busy"))
+    for mine in (idle, idle, busy, busy, Window(other, "idle", "requests", 2, 60)):
+        assert (await limiter.admit(mine)).admitted
+    await database.execute(
+        "update rate_window set last_at = last_at - interval '1 hour'"
+        " where key_id = 'idle' and company_id = any($1::bigint[])",
+        [company, other],
+    )
+    assert await forget_idle_windows(database, company_id=company, idle_seconds=600) == 1
+    await assert_windows_are_whole(database)
+    for table, rows in (("rate_window", {"busy": 1}), ("rate_call", {"busy": 2})):
+        found = await database.fetch(
+            f"select key_id, count(*) from {table} where company_id = $1 group by key_id", company
+        )
+        assert {row["key_id"]: row["count"] for row in found} == rows
+    assert len(await trace_of(database, other)) == 2, "another company's window was forgotten"
+    assert (await limiter.admit(idle)).remaining == 1
+    assert not (await limiter.admit(busy)).admitted
+
+
+async def test_forgetting_waits_for_a_call_in_flight_and_takes_it_along(
+    database: Database, company: int
+) -> None:
+    await admit_shared(database, company, limit=9, length_ms=10)
+    async with database.atomic() as block:
+        await admit_shared(block, company, limit=9, length_ms=60_000)
+        forgetting = asyncio.create_task(
+            forget_idle_windows(database, company_id=company, idle_seconds=0)
+        )
+        async with asyncio.timeout(5):
+            while not await database.fetchval(
+                "select count(*) from pg_locks where not granted and locktype = 'transactionid'"
+            ):
+                await asyncio.sleep(0.005)
+    assert await forgetting == 1
+    assert await trace_of(database, company) == []
+    for remaining in (8, 7, 6):
+        decision = await admit_shared(database, company, limit=9, length_ms=60_000)
+        assert decision.remaining == remaining
+
+
+async def test_forgetting_under_load_breaks_no_call_and_no_window(
+    crowd: Database, database: Database, company: int
+) -> None:
+    forgotten = 0
+    ends_at = time.monotonic() + 1.0
+
+    async def forget_all_the_time() -> None:
+        nonlocal forgotten
+        while time.monotonic() < ends_at:
+            forgotten += await forget_idle_windows(database, company_id=company, idle_seconds=0)
+            await assert_windows_are_whole(database)
+
+    async def call_all_the_time() -> None:
+        while time.monotonic() < ends_at:
+            await admit_shared(crowd, company, limit=5, length_ms=10)
+
+    await asyncio.gather(forget_all_the_time(), *(call_all_the_time() for _ in range(7)))
+    assert forgotten > 5
+    assert (
+        await database.fetchval(
+            """
+        select count(*) from rate_call c where company_id = $1 and not exists (
+            select from rate_window w where w.company_id = c.company_id
+                and w.key_id = c.key_id and w.group_name = c.group_name
+        )
+        """,
+            company,
+        )
+        == 0
+    ), "calls without a window were left behind"
