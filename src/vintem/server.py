@@ -4,15 +4,21 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import httptools
 import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from vintem.api import envelope
+from vintem.api.call import Header
+from vintem.api.pipeline import WHOLE_ANSWER
 from vintem.kit.clock import public_time, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import new_request_id
@@ -133,6 +139,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # What follows the body are trailers. They must not pass for headers of the request.
         self.headers = []
+        whole_answer = WholeAnswer(self.cycle)
+        self.scope["extensions"] = {WHOLE_ANSWER: whole_answer}  # type: ignore[dict-item]
         self._has_call = True
         self._is_in_head = False
         self._stop_timer()
@@ -235,6 +243,39 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         self._timer = self.loop.call_later(LINGER_SECONDS_MAX, self.transport.close)
+
+
+class WholeAnswer:
+    """Writes an answer that is complete, head and body at once; ASGI would take two writes."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    async def __call__(self, status: int, headers: Sequence[Header], content: bytes) -> None:
+        """Write it, unless the caller is gone; the headers must name the content's length."""
+        cycle = self._cycle
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if cycle.disconnected:
+            return
+        assert not cycle.response_started, "a call has one answer"
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        if (b"connection", b"close") in headers:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            headers = [*headers, (b"connection", b"close")]
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if cycle.scope["method"] == "HEAD":
+            content = b""
+        cycle.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", content)))
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
 
 
 UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})

@@ -35,6 +35,7 @@ log = structlog.get_logger()
 BODY_SECONDS_MAX: Final = 20.0
 LINGER_SECONDS_MAX: Final = 1.0
 UNAVAILABLE_RETRY_SECONDS: Final = 1
+WHOLE_ANSWER: Final = "vintem.whole_answer"
 UNKNOWN_ROUTE: Final = "(none)"
 UNKNOWN_METHOD: Final = "OTHER"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -69,8 +70,12 @@ class Pipeline:
         assert scope["type"] == "http", "only HTTP is spoken here"
         exchange = Exchange(self._resources, self._router, scope, receive)
         status, headers, content = await exchange.answer()
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        extensions = scope.get("extensions")
+        if extensions is not None and WHOLE_ANSWER in extensions:
+            await extensions[WHOLE_ANSWER](status, headers, content)
+        else:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
         exchange.note(status)
 
 
