@@ -13,11 +13,14 @@ from support.routes import SECRET_IN_A_FAULT
 from vintem.api import envelope
 from vintem.kit.clock import PublicTime
 from vintem.kit.errors import MEANING, ErrorCode, Refusal
+from vintem.runtime.log import flush_access
 
 BRASILIA_BEHIND_UTC = timedelta(hours=3)
 
 
 def log_of(worker_id: str) -> str:
+    # The lines of calls are gathered for a moment before they are written.
+    flush_access()
     return (Path(os.environ["TEST_LOG_FOLDER"]) / f"{worker_id}.log").read_text()
 
 
