@@ -6,9 +6,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DATA ?= .vintem
-HOST ?= 127.0.0.1
-PORT ?= 8080
+# Given on the command line they win; otherwise the settings (VINTEM_DATA, VINTEM_HOST, VINTEM_PORT) do.
+DEMO := $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[36m%-8s\033[0m %s\n", $$1, $$2}'
@@ -19,15 +18,15 @@ $(VENV)/.synced: requirements.lock pyproject.toml tools/setup
 	@tools/setup "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-run: setup ## Start the platform with a demo company on http://127.0.0.1:8080 (PORT=… DATA=… to change)
-	@exec $(BIN)/vintem demo --host $(HOST) --port $(PORT) --data $(DATA)
+run: setup ## Start the platform with a demo company on http://127.0.0.1:8080 (PORT=… HOST=… DATA=… to change)
+	@exec $(BIN)/vintem demo $(DEMO)
 
 test: check ## The same as check
 
 check: setup ## Every check: format, lint, types, import contracts, tidy tests, tests
 	@tools/check
 
-bench: setup ## Measure the pipeline against a bare route in the same run
+bench: setup ## Measure the pipeline, creates and confirmations against their yardsticks in one run
 	@tools/bench
 
 fmt: setup ## Format the code and fix what the linter can fix

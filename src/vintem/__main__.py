@@ -33,6 +33,7 @@ from vintem.settings import Settings, SettingsError, read_settings, unknown_vari
 T = TypeVar("T")
 
 TABLE_COLUMNS_MAX: Final = 1_000
+FIXED_CENTS_MAX: Final = 9_999_999_999
 
 console: Final = Console(highlight=False)
 complaints: Final = Console(stderr=True, highlight=False)
@@ -216,7 +217,9 @@ def set_suspended(company: str, data: Path | None, *, is_suspended: bool) -> Non
 def company_set_fee(
     company: Annotated[str, typer.Argument(help="The company's id, cmp_…")],
     method: Annotated[Method, typer.Option(help="What the fee is for.")],
-    fixed_cents: Annotated[int, typer.Option(min=0, help="Cents a movement.")] = 0,
+    fixed_cents: Annotated[
+        int, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents a movement.")
+    ] = 0,
     percent_basis_points: Annotated[
         int, typer.Option(min=0, max=10_000, help="Hundredths of a percent of the amount.")
     ] = 0,
@@ -407,7 +410,9 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
 def complaint(sentence: str) -> typer.Exit:
     """Say what is wrong and end with 2."""
     # What an operator wrote is shown as it is, square brackets included.
-    complaints.print(f"[bold red]vintem:[/] {escape(logs.redact(sentence))}", soft_wrap=True)
+    complaints.print(
+        f"[bold red]vintem:[/] {escape(logs.redact_secrets(sentence))}", soft_wrap=True
+    )
     return typer.Exit(2)
 
 
@@ -440,6 +445,7 @@ def key_status(key: ApiKey, now: datetime) -> str:
 
 def main() -> None:
     """Run the command that was asked for."""
+    sys.excepthook = logs.report_fault
     app()
 
 

@@ -51,6 +51,198 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         having count(c.call) <> w.last_call - w.first_call + 1
         """,
     ),
+    Invariant(
+        "I1",
+        "A posting adds up to zero.",
+        """
+        select company_id, environment, kind, reference, amounts
+        from posting where (select sum(amount) from unnest(amounts) as amount) <> 0
+        """,
+    ),
+    Invariant(
+        "I2",
+        "The balance of an account is the sum of its legs over all postings.",
+        """
+        select company_id, environment, code, a.balance, l.total
+        from account a full join (
+            select company_id, environment, code, sum(amount) as total
+            from posting cross join lateral unnest(codes, amounts) as leg (code, amount)
+            where code not in ('fee', 'bank', 'receivable', 'suspense')
+            group by company_id, environment, code
+        ) l using (company_id, environment, code)
+        where a.balance is null or a.balance <> coalesce(l.total, 0)
+        """,
+    ),
+    Invariant(
+        "I3",
+        "No balance is below zero but that of debt, which is never above it.",
+        """
+        select company_id, environment, code, balance
+        from account where case code when 'debt' then balance > 0 else balance < 0 end
+        """,
+    ),
+    Invariant(
+        "I4",
+        "All legs of a company add up to zero in each environment.",
+        """
+        select company_id, environment, sum(amount) as total
+        from posting cross join lateral unnest(amounts) as amount
+        group by company_id, environment having sum(amount) <> 0
+        """,
+    ),
+    Invariant(
+        "I5",
+        "The legs of an account are numbered from 1 to its version, without gap or repeat.",
+        """
+        select company_id, environment, code, a.version, l.legs, l.different, l.first, l.last
+        from account a full join (
+            select company_id, environment, code, count(*) as legs,
+                count(distinct version) as different, min(version) as first, max(version) as last
+            from posting cross join lateral unnest(codes, versions) as leg (code, version)
+            where code not in ('fee', 'bank', 'receivable', 'suspense')
+            group by company_id, environment, code
+        ) l using (company_id, environment, code)
+        where a.version is distinct from coalesce(l.legs, 0)
+            or l.different <> l.legs or l.first <> 1 or l.last <> l.legs
+        """,
+    ),
+    Invariant(
+        "I9",
+        "What stands in release and in reserve is what the schedule has yet to release.",
+        """
+        select company_id, environment, account, a.balance, r.waiting
+        from (
+            select company_id, environment, code as account, balance
+            from account where code in ('release', 'reserve')
+        ) a full join (
+            select company_id, environment, account, sum(open) as waiting
+            from release_schedule where released_at is null
+            group by company_id, environment, account
+        ) r using (company_id, environment, account)
+        where coalesce(a.balance, 0) <> coalesce(r.waiting, 0)
+        """,
+    ),
+    Invariant(
+        "I10",
+        "What stands in dispute, blocked and refund is the sum of the open holds of that kind.",
+        """
+        select company_id, environment, account, a.balance, h.held
+        from (
+            select company_id, environment, code as account, balance
+            from account where code in ('dispute', 'blocked', 'refund')
+        ) a full join (
+            select company_id, environment,
+                case kind when 'block' then 'blocked' else kind end as account,
+                sum(amount) as held
+            from hold where resolution is null
+            group by company_id, environment, kind
+        ) h using (company_id, environment, account)
+        where coalesce(a.balance, 0) <> coalesce(h.held, 0)
+        """,
+    ),
+    Invariant(
+        "S1",
+        "Each line of a statement is the balance of the line before it and its own amount.",
+        """
+        select company_id, environment, available_version, before, available_amount, available_after
+        from (
+            select company_id, environment, available_version, available_amount, available_after,
+                lag(available_after, 1, 0::bigint) over (
+                    partition by company_id, environment order by available_version
+                ) as before
+            from posting where available_version is not null
+        ) line
+        where available_after is distinct from before + available_amount
+        """,
+    ),
+    Invariant(
+        "S2",
+        "A statement has a line for each leg of available, with its amount and its number.",
+        """
+        select company_id, environment, kind, reference, codes, amounts, versions,
+            available_amount, available_version
+        from posting
+        where available_amount is distinct from amounts[array_position(codes, 'available')]
+            or available_version is distinct from versions[array_position(codes, 'available')]
+        """,
+    ),
+    Invariant(
+        "I6",
+        "A payment that was made has one capture of its amount, and any other has none.",
+        """
+        select t.company_id, t.transaction_id, t.status, t.paid_at, t.amount, c.captured
+        from transaction t left join (
+            select company_id, environment, reference as transaction_id,
+                -sum(leg.amount) as captured
+            from posting cross join lateral unnest(codes, amounts) as leg (code, amount)
+            where kind = 'capture' and leg.code in ('bank', 'receivable')
+            group by company_id, environment, reference
+        ) c using (company_id, environment, transaction_id)
+        where c.captured is distinct from case when t.paid_at is not null then t.amount end
+            or (t.paid_at is null
+                and t.status in ('paid', 'refunded', 'pre_chargeback', 'chargeback'))
+        """,
+    ),
+    Invariant(
+        "I7",
+        "The refunds of a payment add up to what it says was given back, and never to more.",
+        """
+        select company_id, transaction_id, t.status, t.amount, t.refunded_amount, r.total
+        from transaction t full join (
+            select company_id, transaction_id, sum(amount) as total
+            from refund where status <> 'failed'
+            group by company_id, transaction_id
+        ) r using (company_id, transaction_id)
+        where t.refunded_amount is distinct from coalesce(r.total, 0)
+            or t.refunded_amount > t.amount
+            or (t.status = 'refunded') <> (t.refunded_amount = t.amount)
+        """,
+    ),
+    Invariant(
+        "I11",
+        "Every status that a payment entered is one row of its history and one event, in a row.",
+        """
+        select company_id, transaction_id, t.status, t.sequence, h.entered, h.last, e.told
+        from transaction t full join (
+            select company_id, transaction_id, count(*) as entered, bool_and(is_next) as is_chain,
+                (array_agg(to_status order by sequence desc))[1] as last
+            from (
+                select company_id, transaction_id, sequence, to_status,
+                    sequence = row_number() over each_payment
+                        and from_status is not distinct from lag(to_status) over each_payment
+                        as is_next
+                from transaction_history
+                window each_payment as (
+                    partition by company_id, transaction_id order by sequence
+                )
+            ) step
+            group by company_id, transaction_id
+        ) h using (company_id, transaction_id)
+        full join (
+            select e.company_id, e.entity_id as transaction_id, count(*) as told,
+                bool_and(e.kind = 'transaction.' || coalesce(h.to_status, '')) as is_true
+            from webhook_event e left join transaction_history h
+                on h.company_id = e.company_id and h.transaction_id = e.entity_id
+                and h.sequence = e.sequence
+            where e.kind like 'transaction.%'
+            group by e.company_id, e.entity_id
+        ) e using (company_id, transaction_id)
+        where t.sequence is null or h.entered is distinct from t.sequence
+            or e.told is distinct from t.sequence or h.last <> t.status
+            or not h.is_chain or not e.is_true
+        """,
+    ),
+    Invariant(
+        "I12",
+        "An idempotency key stands for one payment, and within a payment for one refund.",
+        """
+        select company_id, environment, idempotency_key, count(*) as entities
+        from transaction group by company_id, environment, idempotency_key having count(*) > 1
+        union all
+        select company_id, transaction_id, idempotency_key, count(*)
+        from refund group by company_id, transaction_id, idempotency_key having count(*) > 1
+        """,
+    ),
 )
 
 

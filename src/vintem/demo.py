@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +44,7 @@ class DemoCompany:
     """What demo.json keeps: the company's public id, and its keys by their name there."""
 
     company_id: str
-    keys: dict[str, str]
+    keys: Mapping[str, str]
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -52,12 +53,17 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
     prepare_files(settings.data, ready_file)
     async with AsyncExitStack() as running:
         async with unless_stopping(stopping):
+            if settings.database_url:
+                warning = "DATABASE_URL is set: the demo company is made in that database."
+                console.print(f"[yellow]{warning}[/]")
             console.print("[dim]Starting PostgreSQL …[/]")
             found = await running.enter_async_context(prepared(settings))
             complete = replace(found, pepper=found.pepper or kept_pepper(settings.data))
             console.print("[dim]Preparing the database and the demo company …[/]")
             async with migrated(complete) as database:
-                demo = await seed(database, settings.data, pepper=complete.pepper.encode())
+                demo = await seed(
+                    database, settings.data, pepper=complete.pepper.encode(), console=console
+                )
             console.print("[dim]Starting the API and the worker …[/]")
             platform = Platform(complete, api_processes=1, has_worker=True)
             running.push_async_callback(platform.stop)
@@ -89,38 +95,57 @@ def prepare_files(data: Path, ready_file: Path | None) -> None:
         ) from error
 
 
-async def seed(database: Database, data: Path, *, pepper: bytes) -> DemoCompany:
+async def seed(database: Database, data: Path, *, pepper: bytes, console: Console) -> DemoCompany:
     """Have the company and the keys that demo.json names; made the first time, kept after."""
     file = data / "demo.json"
-    demo = read_demo(file)
-    if demo is None:
-        made = {name: new_key(*kind) for name, kind in KEYS.items()}
-        demo = DemoCompany(new_id(Prefix.COMPANY), made)
+    kept = read_demo(file)
+    known = kept or DemoCompany(new_id(Prefix.COMPANY), {})
+    is_there = await companies.find_company(database, known.company_id) is not None
+    # The keys of a company that is not there yet can still be given to it.
+    working = await working_keys(database, known, pepper=pepper) if is_there else known.keys
+    keys = {name: working.get(name) or new_key(*kind) for name, kind in KEYS.items()}
+    demo = replace(known, keys=keys)
+    if demo != kept:
         # The file comes first: a start that dies here finds it, and makes the same company.
         write_private(file, {"companyId": demo.company_id, **demo.keys})
-    known = demo
+    if is_there and demo != kept:
+        console.print("[yellow]Keys in demo.json do not work here: new ones were made.[/]")
 
     async def ensure(block: Connection) -> None:
         now = utc_now()
-        company = await companies.find_company(block, known.company_id)
+        company = await companies.find_company(block, demo.company_id)
         if company is None:
             company = await companies.create_company(
-                block, COMPANY_NAME, public_id=known.company_id, now=now
+                block, COMPANY_NAME, public_id=demo.company_id, now=now
             )
-            for name, (key_type, environment) in KEYS.items():
-                await companies.create_key(
-                    block,
-                    company.company_id,
-                    key_type=key_type,
-                    environment=environment,
-                    key=known.keys[name],
-                    label="demo",
-                    pepper=pepper,
-                    now=now,
-                )
+        for name, (key_type, environment) in KEYS.items():
+            if is_there and name in working:
+                continue
+            await companies.create_key(
+                block,
+                company.company_id,
+                key_type=key_type,
+                environment=environment,
+                key=demo.keys[name],
+                label="demo",
+                pepper=pepper,
+                now=now,
+            )
 
     await database.atomically(ensure)
     return demo
+
+
+async def working_keys(
+    database: Database, demo: DemoCompany, *, pepper: bytes
+) -> Mapping[str, str]:
+    """The keys that still open something, by their name in demo.json."""
+    now = utc_now()
+    return {
+        name: key
+        for name, key in demo.keys.items()
+        if await companies.is_working_key(database, key, pepper=pepper, now=now)
+    }
 
 
 def read_demo(file: Path) -> DemoCompany | None:

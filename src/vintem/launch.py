@@ -61,9 +61,10 @@ async def prepared(settings: Settings) -> AsyncIterator[Settings]:
         yield replace(settings, database_url=embedded.url, pepper=pepper)
     finally:
         keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
-        await embedded.stop()
+        try:
+            await asyncio.wait({keeping})
+        finally:
+            await embedded.stop()
 
 
 @asynccontextmanager

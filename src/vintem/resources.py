@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
+from vintem.ledger.service import BalanceReader
+from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
+from vintem.transactions.service import Transactions
 
 IDLE_WINDOW_SECONDS = 120
 
@@ -26,7 +29,10 @@ class Resources:
     """Everything that lives as long as the process."""
 
     database: Database
+    transactions: Transactions
+    balances: BalanceReader
     keyring: Keyring
+    sealer: Sealer
     limiter: Limiter
     public_limiter: MemoryLimiter
     pepper: bytes
@@ -34,6 +40,7 @@ class Resources:
     environment_hosts: Mapping[str, Environment]
     trusted_proxies: Sequence[Network]
     wrong_keys_per_minute: int
+    pictures_per_minute: int
     is_metrics_public: bool
     life: Life = field(default_factory=Life)
 
@@ -45,12 +52,17 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
+    transactions = Transactions(database)
+    balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
     limiter: Limiter = SharedLimiter(database) if shared_limits else memory_limiter
     resources = Resources(
         database=database,
+        transactions=transactions,
+        balances=balances,
         keyring=keyring,
+        sealer=Sealer(pepper),
         limiter=limiter,
         public_limiter=public_limiter,
         pepper=pepper,
@@ -58,6 +70,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         environment_hosts=_environment_hosts(settings),
         trusted_proxies=settings.trusted_proxies,
         wrong_keys_per_minute=settings.public_wrong_keys_per_minute,
+        pictures_per_minute=settings.public_pictures_per_minute,
         is_metrics_public=settings.metrics_public,
     )
     chores = [
@@ -69,9 +82,10 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     finally:
         for chore in chores:
             chore.cancel()
-        for chore in chores:
-            with suppress(asyncio.CancelledError):
-                await chore
+        # One that has died must not keep the rest from being closed.
+        await asyncio.wait(chores)
+        await transactions.close()
+        await balances.close()
         await database.close()
 
 

@@ -176,6 +176,13 @@ class Settings:
         "Wrong API keys from one IP address before further wrong ones get 429, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    public_pictures_per_minute: int = setting(
+        "VINTEM_PUBLIC_PICTURES_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "60",
+        "Pictures of codes and pages of boletos that one IP address may fetch, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
     connections_max: int = setting(
         "VINTEM_DATABASE_CONNECTIONS",
         _whole(2, 500),

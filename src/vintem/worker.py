@@ -7,10 +7,14 @@ from typing import Final
 
 import structlog
 
+from vintem.kit.clock import utc_now
+from vintem.ledger import service as ledger
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
 from vintem.runtime.rate_limit import forget_idle_windows
+from vintem.transactions import card_tokens
+from vintem.transactions import service as transactions
 
 log = structlog.get_logger()
 
@@ -42,7 +46,27 @@ async def forget_idle_rate_windows(resources: Resources) -> int:
     )
 
 
-DUTIES: Final[Sequence[Duty]] = (Duty("idle rate windows", 60.0, forget_idle_rate_windows),)
+async def move_transactions(resources: Resources) -> int:
+    """Do to payments what is due: they expire, or take their next step."""
+    return await transactions.move_due(resources.database, now=utc_now())
+
+
+async def release_money(resources: Resources) -> int:
+    """Make available what was waiting for today."""
+    return await ledger.release_due(resources.database, now=utc_now())
+
+
+async def forget_card_tokens(resources: Resources) -> int:
+    """Delete the cards of tokens that nobody used in time."""
+    return await card_tokens.forget_expired(resources.database, now=utc_now())
+
+
+DUTIES: Final[Sequence[Duty]] = (
+    Duty("due transactions", 0.5, move_transactions),
+    Duty("money to release", 5.0, release_money),
+    Duty("expired card tokens", 30.0, forget_card_tokens),
+    Duty("idle rate windows", 60.0, forget_idle_rate_windows),
+)
 
 
 async def work(

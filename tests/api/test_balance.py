@@ -17,3 +17,12 @@ async def test_a_new_company_has_nothing(api: Api, tenant: Tenant) -> None:
         "debt": 0,
         "nextReleases": [],
     }
+
+
+async def test_a_new_company_has_nothing_in_the_short_form_and_no_statement(
+    api: Api, tenant: Tenant
+) -> None:
+    short = await api.get("/v1/balance/available", key=tenant.sk_test)
+    assert short.data == {"amount": 0, "waitingFunds": 0, "reserve": 0, "maxAntecipable": 0}
+    entries = await api.get("/v1/balance/entries", key=tenant.sk_live)
+    assert entries.data == {"entries": [], "pagination": {"pageSize": 20, "nextCursor": None}}

@@ -156,7 +156,7 @@ async def test_the_timestamp_is_brasilia_wall_clock_and_the_reset_is_true_epoch(
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
+        "/nothing",
         "/v1",
         "/v1/",
         "/v1/balance/",
@@ -171,6 +171,11 @@ async def test_the_timestamp_is_brasilia_wall_clock_and_the_reset_is_true_epoch(
         "/v1/test/orders/",
         "/v1/test/orders/a/b",
         "/v1/test/orders/a%2Fb",
+        "/v1/test/orders/a%2fb",
+        "/v1/test%2Forders",
+        "/v1%2fbalance",
+        "/healthz%2F",
+        "/%2Fhealthz",
         "/v1/test/orders/%00",
         "/v1/test/orders/a%00b",
         "/v1/../v1/balance",

@@ -5,21 +5,29 @@ mistake of ours in framing cannot hide behind a forgiving client.
 """
 
 import asyncio
+import gc
 import json
 import random
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+import uvloop
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+import conftest
 from conftest import running_api
 from support.api import Api, HttpReply, Tenant, assert_envelope, new_tenant
+from support.routes import TEST_ROUTES, answer_slowly
 from vintem import server
 from vintem.api import pipeline
 from vintem.api.body import BODY_BYTES_MAX
 from vintem.kit.errors import ErrorCode
+from vintem.runtime import log as logs
 from vintem.runtime.db import Database
 from vintem.settings import Settings
 
@@ -486,7 +494,7 @@ def request_lines(write: Writer) -> Iterator[Case]:
     yield Case("HEAD of nothing", write.path(b"/v1/nothing", b"HEAD"), (404,))
     targets: Sequence[bytes] = (
         b"*",
-        b"/",
+        b"/nothing",
         b"//",
         b"/v1//balance",
         b"/v1/balance/",
@@ -1011,3 +1019,169 @@ async def test_a_caller_that_leaves_in_the_middle_hurts_nobody(target: Api, vict
     wholes = (slow, write.post(ORDER)[:-1], write.framed(CHUNKED, b"c\r\n"), write.get[:30])
     await asyncio.gather(*(leave(sent) for sent in wholes * 5))
     await assert_unhurt(target, victim)
+
+
+# What one connection may cost
+
+
+@pytest.mark.parametrize("more", [b"ab:\r\n" * 2_000, b"a" * 10_000, b"x: " + b"a" * 10_000])
+async def test_trailers_without_end_are_refused(target: Api, victim: Tenant, more: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(target))
+    head = b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + CHUNKED + b"\r\n\r\n0\r\n"
+    async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        writer.write(head)
+        answer = await read_answer(reader)
+        assert answer is not None
+        assert answer.status == 200
+        for _ in range(100):
+            writer.write(more)
+        answer = await read_answer(reader)
+        assert answer is not None
+        assert answer.status == 413
+    writer.transport.abort()
+    await assert_unhurt(target, victim)
+
+
+async def test_trailers_that_are_too_large_are_refused_in_the_envelope(
+    target: Api, victim: Tenant
+) -> None:
+    write = Writer(victim.sk_test)
+    for trailers in (b"ab:\r\n" * 2_000, b"x: " + b"a" * 50_000 + b"\r\n"):
+        sent = write.framed(CHUNKED, CHUNKS[:-2] + trailers + b"\r\n")
+        (answer,), is_ended = await exchange(port_of(target), Case("trailers", sent))
+        assert (answer.status, is_ended) == (413, True)
+        assert answer.json["error"]["code"] == ErrorCode.PAYLOAD_TOO_LARGE
+    few = write.framed(CHUNKED, CHUNKS[:-2] + b"ab: c\r\n" * 100 + b"\r\n")
+    (answer,), _ = await exchange(port_of(target), Case("few trailers", few))
+    assert answer.status == 201
+
+
+async def test_requests_that_wait_for_their_turn_are_few(target: Api, victim: Tenant) -> None:
+    write = Writer(victim.sk_test)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(target))
+    sent = write.path(b"/v1/test/slow") + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 20_000
+    writer.write(sent)
+    await asyncio.sleep(0.5)
+    waiting = sum(isinstance(found, RequestResponseCycle) for found in gc.get_objects())
+    assert waiting < 500
+    # None of them is lost, and all are answered in order.
+    async with asyncio.timeout(60):
+        for number in range(2_001):
+            answer = await read_answer(reader)
+            assert answer is not None
+            assert (b"slow" in answer.body) == (number == 0)
+            assert answer.status == 200
+    writer.transport.abort()
+
+
+async def test_a_body_behind_requests_that_wait_arrives_whole(target: Api, victim: Tenant) -> None:
+    write = Writer(victim.sk_test)
+    name = b"n" * 100
+    order = b'{"amount":7,"name":"%b","items":[]%b}' % (name, b" " * 200_000)
+    sent = write.get * 30 + write.post(order) + write.get * 30
+    case = Case("a body between", sent, (200,), earlier=60)
+    answers, _ = await exchange(port_of(target), case)
+    assert [answer.status for answer in answers] == [200] * 30 + [201] + [200] * 30
+    assert answers[30].json["data"]["amount"] == 7
+
+
+async def test_a_head_that_we_did_not_read_is_not_late(impatient: Api, tenant: Tenant) -> None:
+    write = Writer(tenant.sk_test)
+    # The second request waits for the slow one, longer than a head may take.
+    sent = write.path(b"/v1/test/slow") + write.get + write.get[:40]
+    slow, first, *rest = await read_until_end(impatient, sent, write.get[40:], b"", pause=1.2)
+    assert [answer.status for answer in (slow, first, *rest)] == [200, 200, 200]
+
+
+async def test_many_requests_for_another_protocol_in_one_go_are_answered(
+    target: Api, victim: Tenant
+) -> None:
+    one = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(target))
+    writer.write(one * 2_000)
+    async with asyncio.timeout(20):
+        for _ in range(2_000):
+            answer = await read_answer(reader)
+            assert answer is not None
+            assert answer.status == 200
+    writer.close()
+    await writer.wait_closed()
+    await assert_unhurt(target, victim)
+
+
+@pytest.mark.parametrize(
+    ("pages", "closing"),
+    [(60, b""), (1, b""), (1, b"Connection: close\r\n")],
+    ids=["many answers", "one answer", "the last answer"],
+)
+async def test_a_caller_that_never_reads_is_given_up(
+    impatient: Api, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, pages: int, closing: bytes
+) -> None:
+    monkeypatch.setattr(server, "DRAIN_SECONDS_MAX", 0.4)
+    connect = server.HttpProtocol.connection_made
+
+    def connect_narrowly(self: server.HttpProtocol, transport: asyncio.Transport) -> None:
+        bare = transport.get_extra_info("socket")
+        bare.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_048)
+        connect(self, transport)
+
+    page = (await impatient.get("/docs")).body
+    monkeypatch.setattr(server.HttpProtocol, "connection_made", connect_narrowly)
+    loop = asyncio.get_running_loop()
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+        deaf.setblocking(False)
+        await loop.sock_connect(deaf, ("127.0.0.1", port_of(impatient)))
+        request = b"GET /docs HTTP/1.1\r\nHost: a\r\n" + closing + b"\r\n"
+        await loop.sock_sendall(deaf, request * pages)
+        await asyncio.sleep(2.0)
+        heard = 0
+        async with asyncio.timeout(10):
+            while part := await receive(deaf):
+                heard += len(part)
+    assert heard < pages * len(page)
+    await assert_unhurt(impatient, tenant)
+
+
+async def receive(bare: socket.socket) -> bytes:
+    try:
+        return await asyncio.get_running_loop().sock_recv(bare, 1 << 20)
+    except ConnectionResetError:
+        return b""
+
+
+def test_a_caller_that_leaves_while_requests_wait_leaves_no_fault_in_the_log(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[logs.AccessLine] = []
+    troubles: list[str] = []
+    monkeypatch.setattr(logs, "write_access", noted.append)
+    monkeypatch.setattr(
+        logs.LibraryHandler, "emit", lambda _, record: troubles.append(record.getMessage())
+    )
+
+    # It waits for its body, and goes on reading for it, before it takes its time.
+    slow = replace(
+        next(route for route in TEST_ROUTES if route.path == "/v1/test/optional"),
+        path="/v1/test/slow",
+        handler=answer_slowly,
+    )
+    monkeypatch.setattr(conftest, "TEST_ROUTES", (*TEST_ROUTES, slow))
+
+    async def leave() -> None:
+        write = Writer(tenant.sk_test)
+        async with running_api(settings) as api:
+            for sent in (write.get, write.path(b"/v1/test/slow"), write.post(ORDER)[:-1]):
+                _, writer = await asyncio.open_connection("127.0.0.1", port_of(api))
+                writer.write(write.post(ORDER, path=b"/v1/test/slow") + write.get + sent)
+                await asyncio.sleep(0.2)
+                # Without a word of farewell: the connection is reset.
+                bare = writer.get_extra_info("socket")
+                bare.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+            await asyncio.sleep(1.5)
+
+    # The server's own kind of loop, which is stricter about connections that are closed.
+    uvloop.run(leave())
+    assert troubles == []
+    assert [line.route for line in noted].count("/v1/test/slow") >= 3

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from api.test_openapi import ADDRESS, RICH
+from support.api import Api
 from vintem.api import openapi, reference
 from vintem.api.call import Access, Call, Content, Route
 from vintem.api.router import Router
@@ -72,7 +73,7 @@ async def manual(table: Sequence[Route]) -> str:
 
 def test_the_reference_is_public_and_not_part_of_what_it_describes() -> None:
     routes = reference.routes(TABLE)
-    assert {route.path for route in routes} == {"/openapi.json", "/docs", "/docs/style.css"}
+    assert {route.path for route in routes} == {"/", "/openapi.json", "/docs", "/docs/style.css"}
     assert all(route.access is Access.PUBLIC and not route.is_described for route in routes)
 
 
@@ -236,3 +237,9 @@ def luminance(colour: str) -> float:
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+async def test_the_bare_address_leads_to_the_manual(api: Api) -> None:
+    reply = await api.get("/")
+    assert reply.status == 200
+    assert b"<h1" in reply.body

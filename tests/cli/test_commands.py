@@ -236,6 +236,8 @@ async def test_unknown_id_is_said_in_a_sentence(
     "words",
     [
         ("company", "set-limits", NO_COMPANY, "--requests-per-minute", "0"),
+        ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "10000000000"),
+        ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "-1"),
         ("key", "create", NO_COMPANY, "--type", "pk", "--environment", "test"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "prod"),
         ("demo", "--port", "65536"),
@@ -250,6 +252,15 @@ async def test_wrong_word_is_refused_before_anything_starts(
     said = await vintem(*words, settings={"VINTEM_DATA": str(tmp_path / "data")})
     assert said.status == 2
     assert not (tmp_path / "data").exists()
+
+
+async def test_fee_beyond_what_can_be_kept_is_refused_with_the_limit(
+    on_database: dict[str, str],
+) -> None:
+    words = ["company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "9" * 20]
+    said = await vintem(*words, settings={**on_database, "COLUMNS": "200"})
+    assert said.status == 2
+    assert "9999999999 " in said.err
 
 
 async def test_name_with_square_brackets_is_kept_as_it_is(on_database: dict[str, str]) -> None:

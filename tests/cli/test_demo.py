@@ -1,6 +1,7 @@
 """The demo as a newcomer and a script see it: what it says, writes, and leaves behind."""
 
 import asyncio
+import io
 import json
 import re
 import shlex
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from support.api import assert_refused
 from support.platform import (
     Running,
     client,
     demo,
+    fresh_database,
     get_once,
     leftovers,
     ready_file,
@@ -26,7 +29,11 @@ from support.platform import (
     until,
     vintem,
 )
+from vintem.companies import service as companies
+from vintem.demo import DemoCompany, read_demo, seed
+from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.runtime.db import Database
 
 KEY_NAMES = ("testSecretKey", "testCheckoutKey", "liveSecretKey", "liveCheckoutKey")
 
@@ -167,3 +174,42 @@ async def test_host_and_port_of_the_settings_are_used_without_options(tmp_path: 
     assert said.status == 2
     assert f"port {port}" in said.err
     assert (tmp_path / "data/demo.json").exists()
+
+
+async def test_keys_stay_as_long_as_they_work_and_only_the_others_are_made_anew(
+    database: Database, tmp_path: Path
+) -> None:
+    said = io.StringIO()
+    console = Console(file=said)
+    pepper, other = b"p" * 32, b"q" * 32
+
+    async def seeded(*, pepper: bytes) -> DemoCompany:
+        return await seed(database, tmp_path, pepper=pepper, console=console)
+
+    first = await seeded(pepper=pepper)
+    assert await seeded(pepper=pepper) == first
+    assert said.getvalue() == ""
+    second = await seeded(pepper=other)
+    assert second.company_id == first.company_id
+    assert not set(second.keys.values()) & set(first.keys.values())
+    assert said.getvalue() == "Keys in demo.json do not work here: new ones were made.\n"
+    assert read_demo(tmp_path / "demo.json") == second
+    listed = await companies.list_keys(database, second.company_id)
+    revoked = next(key for key in listed if key.last_four == second.keys["testSecretKey"][-4:])
+    await companies.revoke_key(database, revoked.key_id, now=utc_now())
+    third = await seeded(pepper=other)
+    changed = {name for name in KEY_NAMES if third.keys[name] != second.keys[name]}
+    assert changed == {"testSecretKey"}
+    for key in third.keys.values():
+        assert await companies.is_working_key(database, key, pepper=other, now=utc_now())
+
+
+async def test_database_of_ones_own_is_warned_about_before_the_demo_fills_it(
+    tmp_path: Path,
+) -> None:
+    settings = {"DATABASE_URL": await fresh_database()}
+    async with demo(tmp_path / "data", settings=settings) as running:
+        (line,) = [line for line in running.out.splitlines() if "DATABASE_URL" in line]
+        assert line == "DATABASE_URL is set: the demo company is made in that database."
+        key = running.ready["testSecretKey"]
+        assert (await get_once(running, "/v1/balance", key=key)).status == 200

@@ -5,7 +5,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -497,21 +497,92 @@ async def open_and_ask(database: Database) -> None:
 
 
 async def test_a_server_that_hangs_is_given_up_by_our_own_clock(database_url: str) -> None:
+    async def hang(block: Connection) -> None:
+        # The server's own limit is lifted, as if it did not answer any more.
+        await block.execute("set local statement_timeout = 0")
+        await block.fetchval("select pg_sleep(30)")
+
+    async with opened(database_url, DatabaseOptions(statement_timeout_ms=300)) as database:
+        started_at = time.monotonic()
+        with pytest.raises(DatabaseUnavailableError):
+            await database.atomically(hang)
+        assert time.monotonic() - started_at < 5
+        assert await database.fetchval("select 1") == 1
+
+
+async def test_a_dedicated_connection_that_hangs_is_given_up_by_our_own_clock(
+    database_url: str,
+) -> None:
     database = Database(database_url, DatabaseOptions(statement_timeout_ms=300))
-    await database.open()
-    try:
-        async with database.atomic() as block:
-            # The server's own limit is lifted, as if it did not answer any more.
-            await block.execute("set local statement_timeout = 0")
-            started_at = time.monotonic()
-            with pytest.raises(TimeoutError):
-                await block.fetchval("select pg_sleep(30)")
-            assert time.monotonic() - started_at < 5
-    finally:
-        await database.close()
+    connection = await database.connect(statement_timeout="0")
+    started_at = time.monotonic()
+    with pytest.raises(DatabaseUnavailableError):
+        async with asyncio.timeout(10), connection.transaction():
+            await connection.fetchval("select pg_sleep(30)")
+    assert time.monotonic() - started_at < 5
+    assert connection.is_closed()
 
 
 async def test_patient_work_may_take_longer_than_a_statement_of_the_pool(database_url: str) -> None:
     database = Database(database_url, DatabaseOptions(statement_timeout_ms=200))
     async with database.patient() as block:
         assert await block.fetchval("select 1 from pg_sleep(1.5)") == 1
+
+
+@pytest.mark.parametrize("fault", [FileNotFoundError, PermissionError, TimeoutError, KeyError])
+async def test_a_fault_of_the_callers_own_inside_a_block_stays_its_own(
+    database: Database, fault: type[Exception]
+) -> None:
+    async def stumble(block: AbstractAsyncContextManager[Connection]) -> None:
+        async with block as connection:
+            await add(connection, 1)
+            raise fault
+
+    for block in (database.atomic(), database.patient()):
+        with pytest.raises(fault):
+            await stumble(block)
+    assert await value_of(database, 1) == 0
+
+
+async def test_a_block_used_after_its_end_is_a_bug(database: Database) -> None:
+    async with database.atomic() as block:
+        await add(block, 1)
+    with pytest.raises(AttributeError):
+        await add(block, 1)
+
+
+# A server that became a copy of another
+
+
+async def test_a_write_to_a_read_only_server_is_unavailability_and_drops_the_connection(
+    database_url: str,
+) -> None:
+    async with opened(database_url, DatabaseOptions(connections_max=1)) as copy:
+
+        async def write_to_a_copy(block: Connection) -> None:
+            await block.execute("set transaction read only")
+            await add(block, 1)
+
+        pid = await copy.fetchval("select pg_backend_pid()")
+        with pytest.raises(DatabaseUnavailableError) as caught:
+            await copy.atomically(write_to_a_copy)
+        assert not isinstance(caught.value, DatabaseBusyError)
+        assert await copy.fetchval("select pg_backend_pid()") != pid
+        await add(copy, 1)
+        assert await copy.is_writable()
+
+
+async def test_a_read_only_server_is_not_writable(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    name = urlsplit(database_url).path.removeprefix("/")
+    try:
+        await connection.execute(f"alter database {name} set default_transaction_read_only = on")
+        async with opened(database_url) as copy:
+            assert not await copy.is_writable()
+            assert await value_of(copy, 1) == 0
+            with pytest.raises(DatabaseUnavailableError):
+                await add(copy, 1)
+    finally:
+        await connection.execute("set default_transaction_read_only = off")
+        await connection.execute(f"alter database {name} reset default_transaction_read_only")
+        await connection.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import socket
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import asyncpg
 import pytest
 
-from vintem.runtime import group_commit
+from vintem.runtime import db, group_commit
 from vintem.runtime.db import (
     Connection,
     Database,
@@ -440,6 +441,111 @@ async def test_a_write_beyond_the_queue_is_refused_at_once_and_harms_nobody(
     assert set(await stored(database, company)) == {"first", "0", "1", "2", "3"}
 
 
+async def outcome_of(group: Group, row: NewRow) -> tuple[object, float]:
+    """What a caller gets, and after how many seconds."""
+    started = time.monotonic()
+    (outcome,) = await asyncio.gather(group.write(row), return_exceptions=True)
+    return outcome, time.monotonic() - started
+
+
+async def test_no_caller_in_a_long_queue_waits_much_longer_than_promised(
+    database: Database, company: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "RETRY_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(db, "CONNECT_SECONDS_MAX", 0.7)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = Database(f"postgresql://vintem@127.0.0.1:{silent.getsockname()[1]}/vintem")
+        async with group_of(away, rows_max=4) as group:
+            waits = await asyncio.gather(
+                *(outcome_of(group, NewRow(company, f"{number}")) for number in range(500))
+            )
+            assert all(isinstance(outcome, DatabaseUnavailableError) for outcome, _ in waits)
+            # Those that no flusher ever looked at are refused on time.
+            assert sorted(seconds for _, seconds in waits)[-9] < 0.5 + 0.3
+            assert max(seconds for _, seconds in waits) < 0.5 + 0.7 + 0.5
+
+
+async def test_a_server_that_hangs_in_a_write_does_not_keep_its_callers(
+    database_url: str, company: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "RETRY_SECONDS_MAX", 0.3)
+
+    async def hang(connection: Connection, rows: Sequence[NewRow]) -> Sequence[Written]:
+        # The server's own limit is lifted, as if it did not answer any more.
+        await connection.execute("set statement_timeout = 0")
+        await connection.execute("select pg_sleep(60)")
+        return await write_many(connection, rows)
+
+    hanging = Database(database_url, DatabaseOptions(statement_timeout_ms=200))
+    async with group_of(hanging, hang) as group, asyncio.timeout(10):
+        outcome, seconds = await outcome_of(group, NewRow(company, "row"))
+    assert isinstance(outcome, DatabaseUnavailableError)
+    assert seconds < 0.3 + 1.2 + 1.0
+
+
+# Faults of a flusher
+
+
+async def test_a_row_without_an_order_is_its_own_callers_fault(
+    database: Database, company: int
+) -> None:
+    def by_number(row: NewRow) -> int:
+        return int(row.key)
+
+    async with group_of(database, sort_key=by_number) as group, asyncio.timeout(5):
+        for _ in range(FLUSHERS + 1):
+            with pytest.raises(ValueError, match="not a number"):
+                await group.write(NewRow(company, "not a number"))
+        assert (await group.write(NewRow(company, "1"))).is_new
+
+
+async def test_rows_that_cannot_be_compared_are_written_all_the_same(
+    database: Database, company: int
+) -> None:
+    def mixed(row: NewRow) -> object:
+        return row.key if row.value else row.value
+
+    async with group_of(database, sort_key=mixed) as group, asyncio.timeout(5):
+        for turn in range(FLUSHERS + 1):
+            rows = [NewRow(company, f"{turn} {number}", number) for number in range(4)]
+            written = await asyncio.gather(*(group.write(row) for row in rows))
+            assert all(one.is_new for one in written)
+
+
+async def test_a_write_that_is_cancelled_inside_harms_neither_flusher_nor_caller(
+    database: Database, company: int
+) -> None:
+    async def cancel(connection: Connection, rows: Sequence[NewRow]) -> Sequence[Written]:
+        if rows[0].key == "bad":
+            raise asyncio.CancelledError
+        return await write_many(connection, rows)
+
+    async with group_of(database, cancel) as group, asyncio.timeout(5):
+        for number in range(FLUSHERS + 1):
+            with pytest.raises(DatabaseUnavailableError):
+                await group.write(NewRow(company, "bad"))
+            assert (await group.write(NewRow(company, f"good {number}"))).is_new
+
+
+async def test_a_flusher_that_ends_leaves_no_caller_waiting(
+    database: Database, company: int, gate: Gate
+) -> None:
+    others = asyncio.all_tasks()
+    async with group_of(database, gate.write_many, flushers=1) as group, asyncio.timeout(5):
+        in_flight = asyncio.create_task(group.write(NewRow(company, "flying")))
+        await gate.has_come.wait()
+        queued = asyncio.create_task(group.write(NewRow(company, "queued")))
+        await next_turns()
+        ours = asyncio.all_tasks() - others
+        (flusher,) = (task for task in ours if task.get_name() == "group-commit-0")
+        flusher.cancel()
+        for task in (in_flight, queued):
+            with pytest.raises(DatabaseUnavailableError):
+                await task
+        with pytest.raises(DatabaseUnavailableError):
+            await group.write(NewRow(company, "after"))
+
+
 # Order
 
 
@@ -480,7 +586,7 @@ async def deadlocks(
                 company,
                 [row.key for row in rows],
             )
-        except asyncpg.DeadlockDetectedError:
+        except DatabaseBusyError:
             met += 1
             raise
         return [Written(row.key, 0, is_new=False, pid=0) for row in rows]

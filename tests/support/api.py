@@ -9,10 +9,12 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from vintem.audit import audit
 from vintem.companies import service as companies
 from vintem.companies.model import Company, Environment, KeyType, Network
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.ledger.model import Scope
 from vintem.runtime.db import Database
 
 TEST_PEPPER = "pepper-of-the-tests-0123456789abcdef"
@@ -152,3 +154,115 @@ async def new_tenant(
         for key_type in (KeyType.SECRET, KeyType.CHECKOUT)
     ]
     return Tenant(company, *made)
+
+
+def pix_order(amount: int = 10_000, **changed: object) -> dict[str, Any]:
+    """The body of a PIX payment, with what a test wants otherwise."""
+    return {
+        "paymentMethod": "pix",
+        "amount": amount,
+        "customer": {
+            "name": "Cliente de Teste",
+            "email": "cliente@example.com",
+            "document": {"type": "cpf", "number": "529.982.247-25"},
+        },
+        **changed,
+    }
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A company at work in the sandbox: short calls, each of them over HTTP."""
+
+    api: Api
+    database: Database
+    tenant: Tenant
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant.company.company_id, "test")
+
+    @property
+    def key(self) -> str:
+        return self.tenant.sk_test
+
+    async def order(self, body: object, *, idempotency_key: str | None = None) -> HttpReply:
+        headers = {} if idempotency_key is None else {"X-Idempotency-Key": idempotency_key}
+        return await self.api.post("/v1/transactions", key=self.key, json=body, headers=headers)
+
+    async def create(self, amount: int = 10_000, **changed: object) -> Any:
+        """A pending payment, as it was answered."""
+        reply = await self.order(pix_order(amount, **changed))
+        assert reply.status == 201, reply.json
+        return reply.data
+
+    async def simulate(self, transaction_id: str, status: str) -> HttpReply:
+        path = f"/v1/sandbox/transactions/{transaction_id}/simulate"
+        return await self.api.post(path, key=self.key, json={"status": status})
+
+    async def move(self, transaction_id: str, *statuses: str) -> Any:
+        """Take a payment from status to status; the last answer."""
+        data = None
+        for status in statuses:
+            reply = await self.simulate(transaction_id, status)
+            assert (reply.status, reply.json.get("error")) == (200, None)
+            data = reply.data
+        return data
+
+    async def paid(self, amount: int = 10_000, **changed: object) -> str:
+        """The id of a payment that was made."""
+        transaction_id: str = (await self.create(amount, **changed))["id"]
+        await self.move(transaction_id, "paid")
+        return transaction_id
+
+    async def refund(
+        self, transaction_id: str, amount: int | None = None, *, idempotency_key: str | None = None
+    ) -> HttpReply:
+        headers = {} if idempotency_key is None else {"X-Idempotency-Key": idempotency_key}
+        body = None if amount is None else {"amount": amount}
+        path = f"/v1/transactions/{transaction_id}/refund"
+        return await self.api.post(path, key=self.key, json=body, headers=headers)
+
+    async def read(self, transaction_id: str) -> Any:
+        return (await self.api.get(f"/v1/transactions/{transaction_id}", key=self.key)).data
+
+    async def list(self, query: str = "") -> Any:
+        return (await self.api.get(f"/v1/transactions{query}", key=self.key)).data
+
+    async def balance(self) -> dict[str, Any]:
+        """What stands where, without the moment and the empty fields."""
+        data = (await self.api.get("/v1/balance", key=self.key)).data
+        return {name: value for name, value in data.items() if value and name not in BALANCE_NOISE}
+
+    async def agree(self, **terms: int) -> None:
+        """Change what is agreed with the company; to be done before its first call."""
+        columns = ", ".join(f"{column} = {value}" for column, value in terms.items())
+        await self.database.execute(
+            f"update company set {columns} where company_id = $1", self.scope.company_id
+        )
+
+    async def charge(self, *, fixed_cents: int = 0, percent_basis_points: int = 0) -> None:
+        """Set the fee of a PIX; to be done before the company's first call."""
+        await self.database.execute(
+            """
+            insert into company_fee (company_id, method, fixed_cents, percent_basis_points)
+            values ($1, 'pix', $2, $3)
+            """,
+            self.scope.company_id,
+            fixed_cents,
+            percent_basis_points,
+        )
+
+
+BALANCE_NOISE = ("currency", "updatedAt", "nextReleases")
+
+
+async def new_shop(api: Api, database: Database) -> Shop:
+    return Shop(api, database, await new_tenant(database, transactions_per_second=1_000_000))
+
+
+async def complaints(database: Database) -> dict[str, Sequence[str]]:
+    """The invariants that do not hold, with the rows that say so."""
+    return {
+        finding.invariant.name: finding.rows for finding in await audit(database) if finding.rows
+    }

@@ -10,6 +10,7 @@ FORMS = {
     "CPF": re.compile(r"(?<![\d._-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\d)|(?<![\w.-])\d{11}(?![\w.-])"),
     "CNPJ": re.compile(r"(?<![\d.])\d{2}\.\d{3}\.\d{3}/\d{4}-\d{2}(?!\d)"),
     "card number": re.compile(r"(?<![\w.-])(?:\d[ -]?){15}\d(?![\w.-])"),
+    "bare traceback": re.compile(r"^Traceback \(most recent call last\)"),
     "opaque token": re.compile(r"(?<![\w-])[0-9A-Za-z_-]{43}(?![\w-])"),
 }
 

@@ -311,7 +311,7 @@ async def test_the_migrated_database_keeps_the_rule(
 async def test_the_catalogue_is_read_as_it_is(migrated: Database) -> None:
     catalogue = await read_catalogue(migrated)
     fee = catalogue.find("company_fee")
-    assert catalogue.class_of(fee) is TableClass.DISTRIBUTED
+    assert catalogue.class_of(fee) is TableClass.REFERENCE
     assert fee.columns[0] == Column("company_id", "bigint", is_nullable=False, is_counted=False)
     assert [(key.is_primary, list(key.columns)) for key in fee.keys] == [
         (True, ["company_id", "method", "installments_from"])

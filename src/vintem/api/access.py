@@ -18,17 +18,21 @@ class TooManyWrongKeys(Refusal):
 
     def __init__(self, decision: Decision) -> None:
         super().__init__(
-            ErrorCode.RATE_LIMIT_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
+            ErrorCode.RATE_LIMIT_EXCEEDED,
+            "Too many wrong API keys from this address; wait as long as Retry-After says.",
+            details={"cause": ErrorCode.INVALID_API_KEY},
+            retry_after_seconds=decision.retry_after_seconds,
         )
         self.decision = decision
 
 
 async def identify(call: Call, access: Access, headers: Mapping[bytes, bytes]) -> Caller:
-    """Find out who calls and refuse whoever may not."""
+    """Find out who calls and refuse whoever may not; the call knows its caller in both cases."""
     resources = call.resources
     key = headers.get(b"x-api-key")
     if not key:
-        raise Refusal(ErrorCode.MISSING_API_KEY)
+        hint = " Send the key there, not in Authorization." if b"authorization" in headers else ""
+        raise Refusal(ErrorCode.MISSING_API_KEY, f"The x-api-key header is missing.{hint}")
     caller = resources.keyring.find_known(key)
     if caller is None:
         # Junk never reaches the database; an unknown, revoked or ended key always does.
@@ -36,13 +40,17 @@ async def identify(call: Call, access: Access, headers: Mapping[bytes, bytes]) -
             caller = await resources.keyring.find(key)
         if caller is None:
             raise await _wrong_key(resources, call.client_ip)
+    call.caller = caller
     _check_environment(resources, caller, headers.get(b"host", b""))
     if caller.is_company_suspended:
         raise Refusal(ErrorCode.COMPANY_SUSPENDED)
     if caller.allowed_networks and not _is_allowed(caller, call.client_ip):
         raise Refusal(ErrorCode.IP_NOT_ALLOWED)
     if access is not Access.ANY_KEY and caller.key_type is not KeyType.SECRET:
-        raise Refusal(ErrorCode.KEY_TYPE_NOT_ALLOWED)
+        raise Refusal(
+            ErrorCode.KEY_TYPE_NOT_ALLOWED,
+            "A checkout key (ck_) is for checkout sessions only; use a secret key (sk_).",
+        )
     return caller
 
 

@@ -1,5 +1,7 @@
 """Whether this process lives, is ready, and what it counts: for operators, outside /v1."""
 
+from contextlib import suppress
+
 import msgspec
 
 from vintem.api.call import Access, Answer, Call, Content, Route
@@ -16,15 +18,14 @@ async def report_alive(call: Call) -> Answer:
 
 
 async def report_ready(call: Call) -> Answer:
-    """Say whether calls should be sent here: not while stopping, nor without its database."""
+    """Say whether calls should be sent here: not while stopping, nor without a place to write."""
     database, migrations = "unreachable", "unknown"
-    try:
+    with suppress(DatabaseUnavailableError):
+        is_writable = await call.resources.database.is_writable()
         migrations = "current" if await is_current(call.resources.database) else "behind"
-        database = "reachable"
-    except DatabaseUnavailableError:
-        pass
+        database = "reachable" if is_writable else "read-only"
     is_draining = call.resources.life.is_draining
-    is_ready = migrations == "current" and not is_draining
+    is_ready = database == "reachable" and migrations == "current" and not is_draining
     return _status(
         {
             "status": "ready" if is_ready else "not ready",

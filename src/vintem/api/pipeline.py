@@ -71,12 +71,14 @@ class Pipeline:
         exchange = Exchange(self._resources, self._router, scope, receive)
         status, headers, content = await exchange.answer()
         extensions = scope.get("extensions")
-        if extensions is not None and WHOLE_ANSWER in extensions:
-            await extensions[WHOLE_ANSWER](status, headers, content)
-        else:
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": content})
-        exchange.note(status)
+        try:
+            if extensions is not None and WHOLE_ANSWER in extensions:
+                await extensions[WHOLE_ANSWER](status, headers, content)
+            else:
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": content})
+        finally:
+            exchange.note(status)
 
 
 class Exchange:

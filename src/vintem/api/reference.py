@@ -62,11 +62,18 @@ def routes(table: Sequence[Route]) -> tuple[Route, ...]:
             is_described=False,
         )
         for path, handler, summary in (
+            ("/", lead_to_manual, "Where to begin"),
             ("/openapi.json", reference.give_description, "The description, for programs"),
             ("/docs", reference.give_manual, "The manual, for people"),
             ("/docs/style.css", reference.give_style, "How the manual looks"),
         )
     )
+
+
+async def lead_to_manual(call: Call) -> Answer:
+    """Send whoever opens the bare address to the manual."""
+    del call
+    return Content(b"", "text/plain", 307, headers=((b"location", b"/docs"),))
 
 
 class Reference:

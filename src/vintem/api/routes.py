@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from vintem.api import balance, health
+from vintem.api import balance, card_tokens, health, pictures, sandbox, transactions
 from vintem.api.call import Route
 
-TABLE: Sequence[Route] = (*balance.ROUTES, *health.ROUTES)
+TABLE: Sequence[Route] = (
+    *transactions.ROUTES,
+    *pictures.ROUTES,
+    *card_tokens.ROUTES,
+    *balance.ROUTES,
+    *sandbox.ROUTES,
+    *health.ROUTES,
+)

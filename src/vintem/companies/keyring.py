@@ -38,6 +38,7 @@ class Keyring:
         self._database = database
         self._pepper = pepper
         self._known: dict[bytes, _Known] = {}
+        self._lookups: dict[bytes, asyncio.Task[Caller | None]] = {}
 
     def find_known(self, key: bytes) -> Caller | None:
         """Find the caller of a key checked moments ago, without waiting for anything."""
@@ -53,6 +54,14 @@ class Keyring:
     async def find(self, key: bytes) -> Caller | None:
         """Find the caller of a key in the database; unknown, revoked and ended look the same."""
         digest = keys.digest(key, pepper=self._pepper)
+        # Calls that arrive together with a key nobody has seen lately ask the database once.
+        lookup = self._lookups.get(digest)
+        if lookup is None:
+            lookup = self._lookups[digest] = asyncio.create_task(self._look_up(digest))
+            lookup.add_done_callback(lambda _: self._lookups.pop(digest, None))
+        return await asyncio.shield(lookup)
+
+    async def _look_up(self, digest: bytes) -> Caller | None:
         asked_at = time.monotonic()
         found = await store.find_callers(self._database, [digest], now=utc_now())
         caller = found.get(digest)
@@ -73,6 +82,9 @@ class Keyring:
                 await self.note_use()
             except DatabaseUnavailableError as away:
                 log.warning("keys could not be checked again", cause=str(away))
+            except Exception:
+                # Whatever it was, keys must go on being checked: revoked ones would else work on.
+                log.exception("keys could not be checked again")
 
     async def sweep(self) -> None:
         """Check all known keys with one statement and forget those that no longer work."""

@@ -1,7 +1,7 @@
 """Companies, keys, limits and fees as records and rules, without input or output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
@@ -111,6 +111,19 @@ class FeePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CompanyTerms:
+    """What is agreed with a company: what it pays, what is held back, and when money is free."""
+
+    fees: FeePlan = field(default_factory=FeePlan)
+    reserve_basis_points: int = 0
+    reserve_days: int = 30
+    pix_release_days: int = 0
+    boleto_release_days: int = 1
+    card_release_days: int = 30
+    dispute_fee_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Company:
     """A company as it stands."""
 
@@ -153,8 +166,11 @@ class Caller:
     environment: Environment
     company_id: int
     company_public_id: str
+    company_name: str
+    company_city: str
     is_company_suspended: bool
     limits: Limits
+    terms: CompanyTerms
     implicit_protection: ImplicitProtection
     allowed_networks: Sequence[Network]
     expires_at: datetime | None

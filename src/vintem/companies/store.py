@@ -8,8 +8,10 @@ from vintem.companies.model import (
     ApiKey,
     Caller,
     Company,
+    CompanyTerms,
     Environment,
     Fee,
+    FeePlan,
     ImplicitProtection,
     KeyType,
     Limits,
@@ -193,7 +195,11 @@ async def find_callers(
     """Find who the working keys among these belong to."""
     rows = await db.fetch(
         """
-        select k.digest, k.key_id, k.type, k.environment, k.allowed_networks, k.expires_at, c.*
+        select k.digest, k.key_id, k.type, k.environment, k.allowed_networks, k.expires_at, c.*,
+            array(
+                select row(f.method, f.fixed_cents, f.percent_basis_points, f.installments_from)
+                from company_fee f where f.company_id = c.company_id
+            ) as fees
         from api_key k join company c on c.company_id = k.company_id
         where k.digest = any($1::bytea[]) and k.revoked_at is null
             and (k.expires_at is null or k.expires_at > $2)
@@ -239,6 +245,23 @@ def _limits(row: Row) -> Limits:
     )
 
 
+def _terms(row: Row) -> CompanyTerms:
+    return CompanyTerms(
+        fees=FeePlan(
+            [
+                Fee(Method(method), fixed_cents, percent_basis_points, installments_from)
+                for method, fixed_cents, percent_basis_points, installments_from in row["fees"]
+            ]
+        ),
+        reserve_basis_points=row["reserve_basis_points"],
+        reserve_days=row["reserve_days"],
+        pix_release_days=row["pix_release_days"],
+        boleto_release_days=row["boleto_release_days"],
+        card_release_days=row["card_release_days"],
+        dispute_fee_cents=row["dispute_fee_cents"],
+    )
+
+
 def _key(row: Row) -> ApiKey:
     return ApiKey(
         key_id=row["key_id"],
@@ -262,8 +285,11 @@ def _caller(row: Row) -> Caller:
         environment=Environment(row["environment"]),
         company_id=row["company_id"],
         company_public_id=row["public_id"],
+        company_name=row["name"],
+        company_city=row["city"],
         is_company_suspended=row["status"] == "suspended",
         limits=_limits(row),
+        terms=_terms(row),
         implicit_protection=ImplicitProtection(row["implicit_protection"]),
         allowed_networks=tuple(ip_network(text) for text in row["allowed_networks"]),
         expires_at=row["expires_at"],

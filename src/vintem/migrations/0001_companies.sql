@@ -29,7 +29,7 @@ create table company_fee (
     primary key (company_id, method, installments_from)
 );
 comment on table company_fee is
-    'distributed: what a company pays a movement; a row holds from its number of installments up to the next row';
+    'reference: what a company pays a movement; a row holds from its number of installments up to the next row';
 
 create table api_key (
     key_id text collate "C" primary key,

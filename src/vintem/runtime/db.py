@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import asyncpg
 import structlog
@@ -35,7 +35,12 @@ AWAY: Final = (
     asyncpg.TooManyConnectionsError,
     asyncpg.QueryCanceledError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    # The server was the first one, and has become a copy of another since.
+    asyncpg.ReadOnlySQLTransactionError,
 )
+
+# Whoever is on the other side of such a connection will not do better the next time.
+LOST: Final = (TimeoutError, asyncpg.ReadOnlySQLTransactionError)
 
 
 class DatabaseUnavailableError(Exception):
@@ -59,6 +64,29 @@ REFUSED: Final = (
 )
 
 
+# All that may be given a name of ours; some of the last two kinds are bugs, and keep their own.
+FAILURES: Final = (
+    *REFUSED,
+    *BUSY,
+    *AWAY,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+
+# The driver has one class for a closed connection and for a wrongly called method.
+CLOSED: Final = (
+    "connection is closed",
+    "connection was closed",
+    "pool is clos",
+    # What the pool does by itself with a connection that was closed.
+    "connection has been released back to the pool",
+    # A server that ends an idle connection says so before it hangs up. Until then the driver is in
+    # the state of reading a last error (2), and refuses to send anything.
+    "another operation (2) is in progress",
+)
+
+
 class Row(Protocol):
     """One row of an answer, read by column name."""
 
@@ -74,13 +102,10 @@ class Connection(Protocol):
     async def execute(self, statement: str, /, *values: object) -> str: ...
 
 
-class _PooledConnection(Connection, Protocol):
-    def transaction(self) -> AbstractAsyncContextManager[object]: ...
-
-
-class DedicatedConnection(_PooledConnection, Protocol):
+class DedicatedConnection(Connection, Protocol):
     """A connection that belongs to one user for long, outside the pool."""
 
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
     def is_closed(self) -> bool: ...
     async def close(self) -> None: ...
     def terminate(self) -> None: ...
@@ -113,8 +138,7 @@ class Database:
                 max_size=self._options.connections_max,
                 max_inactive_connection_lifetime=60.0,
                 timeout=CONNECT_SECONDS_MAX,
-                # A server that hangs does not keep its own time limit: ours comes a little later.
-                command_timeout=self._options.statement_timeout_ms / 1_000 + 1.0,
+                command_timeout=self._command_seconds_max,
                 server_settings=self._server_settings(),
             )
 
@@ -169,30 +193,56 @@ class Database:
     @asynccontextmanager
     async def patient(self) -> AsyncIterator[Connection]:
         """An atomic block on a connection of its own, which may take as long as it needs."""
-        connection = await self.connect(statement_timeout="0", lock_timeout="0")
+        limits = {"statement_timeout": "0", "lock_timeout": "0"}
+        connection = await self._connect(limits, command_seconds_max=None)
         try:
-            with named_failures():
-                async with connection.transaction():
-                    yield connection
+            async with connection.transaction():
+                yield connection
         finally:
             connection.terminate()
 
     async def connect(self, **settings: str) -> DedicatedConnection:
         """Open a connection outside the pool, with settings of its own."""
+        return await self._connect(settings, command_seconds_max=self._command_seconds_max)
+
+    async def is_writable(self) -> bool:
+        """Say whether the server takes writes, which a copy of another one does not."""
+        is_read_only = await self.fetchval(
+            "select pg_is_in_recovery() or current_setting('transaction_read_only')::bool"
+        )
+        return not is_read_only
+
+    @property
+    def _command_seconds_max(self) -> float:
+        # A server that hangs does not keep its own time limit: ours comes a little later.
+        return self._options.statement_timeout_ms / 1_000 + 1.0
+
+    async def _connect(
+        self, settings: Mapping[str, str], *, command_seconds_max: float | None
+    ) -> DedicatedConnection:
         with named_failures():
             connection = await asyncpg.connect(
                 self.url,
                 timeout=CONNECT_SECONDS_MAX,
+                command_timeout=command_seconds_max,
                 server_settings={**self._server_settings(), **settings},
             )
-        return cast("DedicatedConnection", connection)
+        return NamingConnection(connection)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[_PooledConnection]:
+    async def _connection(self) -> "AsyncIterator[NamingConnection]":
+        # Failures are named while a connection is had, used and given back. What else happens in
+        # between is the caller's own: a file that it does not find is no fault of the database.
         assert self._pool is not None, "the database is used before open() or after close()"
         with named_failures():
-            async with self._pool.acquire(timeout=CONNECT_SECONDS_MAX) as connection:
-                yield connection
+            connection = await self._pool.acquire(timeout=CONNECT_SECONDS_MAX)
+        lent = NamingConnection(connection)
+        try:
+            yield lent
+        finally:
+            lent.part()
+            with named_failures():
+                await self._pool.release(connection)
 
     def _server_settings(self) -> dict[str, str]:
         return {
@@ -204,28 +254,106 @@ class Database:
         }
 
 
+class NamingConnection:
+    """A connection of the driver whose statements and commits fail by our names."""
+
+    __slots__ = ("_driver",)
+
+    def __init__(self, driver: asyncpg.Connection) -> None:
+        self._driver = driver
+
+    async def fetch(self, statement: str, /, *values: object) -> Sequence[Row]:
+        """All rows of a statement."""
+        try:
+            rows: Sequence[Row] = await self._driver.fetch(statement, *values)
+        except FAILURES as fault:
+            self._fail(fault)
+        return rows
+
+    async def fetchrow(self, statement: str, /, *values: object) -> Row | None:
+        """The first row of a statement."""
+        try:
+            row: Row | None = await self._driver.fetchrow(statement, *values)
+        except FAILURES as fault:
+            self._fail(fault)
+        return row
+
+    async def fetchval(self, statement: str, /, *values: object) -> Any:  # noqa: ANN401
+        """The first column of the first row of a statement."""
+        try:
+            return await self._driver.fetchval(statement, *values)
+        except FAILURES as fault:
+            self._fail(fault)
+
+    async def execute(self, statement: str, /, *values: object) -> str:
+        """Run a statement and return its command tag."""
+        try:
+            tag: str = await self._driver.execute(statement, *values)
+        except FAILURES as fault:
+            self._fail(fault)
+        return tag
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Commit at the end, or undo everything when the block fails."""
+        block = self._driver.transaction()
+        with named_failures():
+            await block.start()
+        try:
+            yield
+        except BaseException:
+            # A server that is not there any more undoes it by itself.
+            with suppress(DatabaseUnavailableError), named_failures():
+                await block.rollback()
+            raise
+        with named_failures():
+            await block.commit()
+
+    def is_closed(self) -> bool:
+        """Say whether a new connection is needed."""
+        is_closed: bool = self._driver.is_closed()
+        return is_closed
+
+    async def close(self) -> None:
+        """Take leave of the server."""
+        await self._driver.close()
+
+    def terminate(self) -> None:
+        """Hang up."""
+        self._driver.terminate()
+
+    def part(self) -> None:
+        """Let go of the connection; to use this one still is a bug."""
+        del self._driver
+
+    def _fail(self, fault: Exception) -> NoReturn:
+        if isinstance(fault, LOST):
+            # Undoing would wait for the same server once more, or for ever.
+            self._driver.terminate()
+        fail(fault)
+
+
 @contextmanager
 def named_failures() -> Iterator[None]:
     """Turn the driver's many ways to fail into ours: busy, away, or a bug that stays as it is."""
     try:
         yield
-    except REFUSED as refused:
-        raise DatabaseRefusedError(str(refused)) from refused
-    except BUSY as busy:
-        raise DatabaseBusyError(type(busy).__name__) from busy
-    except AWAY as away:
-        raise DatabaseUnavailableError(f"{type(away).__name__}: {away}") from away
-    except asyncpg.InterfaceError as fault:
-        # The driver has one class for a closed connection and for a wrongly called method.
-        if "clos" in str(fault):
-            raise DatabaseUnavailableError(str(fault)) from fault
-        raise
-    except asyncpg.InternalClientError as fault:
-        # A server that ends an idle connection says so before it hangs up. Until then the driver
-        # is in the state of reading a last error (2), and refuses to send anything.
-        if "another operation (2) is in progress" in str(fault):
-            raise DatabaseUnavailableError(str(fault)) from fault
-        raise
+    except FAILURES as fault:
+        fail(fault)
+
+
+def fail(fault: Exception) -> NoReturn:
+    """Raise a failure of the driver under our name for it; one that is a bug keeps its own."""
+    said = str(fault)
+    if isinstance(fault, REFUSED):
+        raise DatabaseRefusedError(said) from fault
+    if isinstance(fault, BUSY):
+        raise DatabaseBusyError(type(fault).__name__) from fault
+    if isinstance(fault, AWAY):
+        raise DatabaseUnavailableError(f"{type(fault).__name__}: {said}") from fault
+    if any(mark in said for mark in CLOSED):
+        raise DatabaseUnavailableError(said) from fault
+    raise fault
 
 
 def retry_pause_seconds(attempt: int) -> float:

@@ -139,35 +139,35 @@ class EmbeddedPostgres:
         event = "postgres taken over"
         pause_seconds = 0.0
         while not self._stopped:
-            if self._lock is None and not self._take_lock():
-                await asyncio.sleep(OWNER_POLL_SECONDS)
-            elif (process := self._process) is not None:
-                status = await process.wait()
-                if self._process is process:
-                    log.warning("postgres died", folder=str(self._folder), exit_status=status)
-                    self._process = None
-                    event = "postgres restarted"
-                    lived_seconds = time.monotonic() - self._started_at
-                    pause_seconds = next_pause(pause_seconds, lived_seconds=lived_seconds)
-                    await asyncio.sleep(pause_seconds)
-            else:
-                try:
+            try:
+                if self._lock is None and not self._take_lock():
+                    await asyncio.sleep(OWNER_POLL_SECONDS)
+                elif (process := self._process) is not None:
+                    status = await process.wait()
+                    if self._process is process:
+                        log.warning("postgres died", folder=str(self._folder), exit_status=status)
+                        self._process = None
+                        event = "postgres restarted"
+                        lived_seconds = time.monotonic() - self._started_at
+                        pause_seconds = next_pause(pause_seconds, lived_seconds=lived_seconds)
+                        await asyncio.sleep(pause_seconds)
+                else:
                     await self._launch(may_initialize=False)
                     self._say(event)
-                except EmbeddedPostgresError as error:
-                    reason = str(error).partition("\n")[0]
-                    log.warning("postgres did not start", folder=str(self._folder), reason=reason)
-                    with suppress(EmbeddedPostgresError):
-                        await self._halt()
-                    pause_seconds = next_pause(pause_seconds, lived_seconds=0)
-                    await asyncio.sleep(pause_seconds)
+            except Exception as error:  # noqa: BLE001 - nobody else would start the server again
+                reason = str(error).partition("\n")[0]
+                log.warning("postgres did not start", folder=str(self._folder), reason=reason)
+                with suppress(Exception):
+                    await self._halt_own()
+                pause_seconds = next_pause(pause_seconds, lived_seconds=0)
+                await asyncio.sleep(pause_seconds)
 
     async def stop(self) -> None:
         """Stop the server when this process owns it; cancel keep_running() before."""
         self._stopped = True
         if self._lock is None:
             return
-        await self._halt()
+        await self._halt_own()
         os.close(self._lock)
         self._lock = None
         log.info("postgres stopped", folder=str(self._folder))
@@ -317,7 +317,9 @@ class EmbeddedPostgres:
         ):
             return False
 
-    async def _halt(self) -> None:
+    async def _halt_own(self) -> None:
+        if self._lock is None:
+            return
         process, self._process = self._process, None
         for number, seconds in (
             (signal.SIGINT, FAST_SHUTDOWN_SECONDS_MAX),

@@ -9,12 +9,10 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from vintem.runtime.db import (
-    Connection,
     Database,
     DatabaseBusyError,
     DatabaseUnavailableError,
     DedicatedConnection,
-    named_failures,
     retry_pause_seconds,
 )
 
@@ -29,6 +27,8 @@ WAITING_ROWS_MAX: Final = 20_000
 BUSY_ATTEMPTS_MAX: Final = 4
 RETRY_SECONDS_MAX: Final = 5.0
 
+TOO_LATE: Final = "the write waited too long"
+
 # A plan made while the tables were empty must not live on, and no plan is worth compiling.
 FLUSHER_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
@@ -40,12 +40,36 @@ FLUSHER_SETTINGS: Final = {
 @dataclass(slots=True)
 class _Waiting(Generic[RowT, OutcomeT]):
     row: RowT
+    key: Any
     outcome: "asyncio.Future[OutcomeT]"
     give_up_at: float
 
-    def is_late(self) -> bool:
+    def is_late(self, now: float) -> bool:
         """Say whether the caller has waited long enough to be told that it did not work."""
-        return asyncio.get_running_loop().time() >= self.give_up_at
+        return now >= self.give_up_at
+
+    def refuse(self, fault: Exception) -> None:
+        """Tell the caller, unless it knows more already or is gone."""
+        if not self.outcome.done():
+            self.outcome.set_exception(fault)
+
+
+class _Link:
+    """A flusher's connection, made when it is needed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: DedicatedConnection | None = None
+
+    async def get(self) -> DedicatedConnection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect(**FLUSHER_SETTINGS)
+        return self._connection
+
+    def drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
 
 
 class GroupCommit(Generic[RowT, OutcomeT]):
@@ -60,7 +84,7 @@ class GroupCommit(Generic[RowT, OutcomeT]):
     def __init__(
         self,
         database: Database,
-        write_many: Callable[[Connection, Sequence[RowT]], Awaitable[Sequence[OutcomeT]]],
+        write_many: Callable[[DedicatedConnection, Sequence[RowT]], Awaitable[Sequence[OutcomeT]]],
         *,
         sort_key: Callable[[RowT], Any],
         rows_max: int = GROUP_ROWS_MAX,
@@ -73,6 +97,8 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         self._waiting: deque[_Waiting[RowT, OutcomeT]] = deque()
         self._arrived = asyncio.Event()
         self._closing = False
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._flushers_left = flushers
         self._flushers = [
             asyncio.create_task(self._flush_until_closed(), name=f"group-commit-{number}")
             for number in range(flushers)
@@ -83,27 +109,46 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         if self._closing or len(self._waiting) >= WAITING_ROWS_MAX:
             raise DatabaseUnavailableError("too many writes are waiting")
         loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + RETRY_SECONDS_MAX
         waiting = _Waiting[RowT, OutcomeT](
-            row, loop.create_future(), loop.time() + RETRY_SECONDS_MAX
+            row, self._sort_key(row), loop.create_future(), give_up_at
         )
         self._waiting.append(waiting)
         self._arrived.set()
+        if self._sweep_timer is None:
+            self._sweep_timer = loop.call_at(give_up_at, self._sweep)
         return await waiting.outcome
 
     async def close(self) -> None:
         """Write what is waiting, then stop."""
         self._closing = True
         self._arrived.set()
-        await asyncio.gather(*self._flushers)
+        await asyncio.gather(*self._flushers, return_exceptions=True)
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+
+    def _sweep(self) -> None:
+        """Refuse in time the rows that no flusher could attend to, which the oldest are first."""
+        self._sweep_timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._waiting and (self._waiting[0].outcome.done() or self._waiting[0].is_late(now)):
+            self._waiting.popleft().refuse(DatabaseUnavailableError(TOO_LATE))
+        if self._waiting:
+            self._sweep_timer = loop.call_at(self._waiting[0].give_up_at, self._sweep)
 
     async def _flush_until_closed(self) -> None:
-        connection: DedicatedConnection | None = None
+        link = _Link(self._database)
         try:
             while group := await self._next_group():
-                connection = await self._write_group(connection, group)
+                await self._write_or_refuse(link, group)
         finally:
-            if connection is not None:
-                connection.terminate()
+            link.drop()
+            self._flushers_left -= 1
+            if not self._flushers_left:
+                self._closing = True
+                while self._waiting:
+                    self._waiting.popleft().refuse(DatabaseUnavailableError("no flusher is left"))
 
     async def _next_group(self) -> "list[_Waiting[RowT, OutcomeT]]":
         """Wait for rows and take them; an empty group means closed."""
@@ -118,66 +163,81 @@ class GroupCommit(Generic[RowT, OutcomeT]):
             if not group:
                 self._arrived.clear()
                 await self._arrived.wait()
-        group.sort(key=lambda waiting: self._sort_key(waiting.row))
         return group
 
-    async def _write_group(
-        self, connection: DedicatedConnection | None, group: "list[_Waiting[RowT, OutcomeT]]"
-    ) -> DedicatedConnection | None:
-        """Write a group, row by row if it fails as a whole; return the connection to go on with."""
+    async def _write_or_refuse(
+        self, link: _Link, group: "Sequence[_Waiting[RowT, OutcomeT]]"
+    ) -> None:
+        """Write a group; whatever happens, no caller of it is left without an answer."""
+        try:
+            await self._write_group(link, list(group))
+        except BaseException as fault:
+            link.drop()
+            task = asyncio.current_task()
+            assert task is not None
+            # Something inside may have been cancelled; then this flusher need not end with it.
+            if task.cancelling() or not isinstance(fault, Exception | asyncio.CancelledError):
+                raise
+            log.exception("group commit failed", rows=len(group))
+        finally:
+            for waiting in group:
+                waiting.refuse(DatabaseUnavailableError("the flusher ended"))
+
+    async def _write_group(self, link: _Link, group: "list[_Waiting[RowT, OutcomeT]]") -> None:
+        """Write a group until each of its rows has an outcome, row by row if it must be."""
         attempt = 0
-        while group := [waiting for waiting in group if not waiting.outcome.done()]:
+        late = DatabaseUnavailableError(TOO_LATE)
+        while group := _still_waiting(group, late):
             attempt += 1
             try:
-                if connection is None or connection.is_closed():
-                    connection = await self._database.connect(**FLUSHER_SETTINGS)
-                await self._write_once(connection, group)
+                connection = await link.get()
+                if group := _still_waiting(group, late):
+                    await self._write_once(connection, group)
             except DatabaseBusyError as busy:
+                late = busy
                 if len(group) > 1:
-                    connection = await self._write_one_by_one(connection, group, busy)
-                elif attempt >= BUSY_ATTEMPTS_MAX or group[0].is_late():
-                    _refuse(group, busy)
+                    await self._write_one_by_one(link, group, busy)
+                elif attempt >= BUSY_ATTEMPTS_MAX:
+                    group[0].refuse(busy)
                 else:
                     await asyncio.sleep(retry_pause_seconds(attempt))
             except DatabaseUnavailableError as away:
-                if connection is not None:
-                    connection.terminate()
-                    connection = None
-                _refuse([waiting for waiting in group if waiting.is_late()], away)
+                late = away
+                link.drop()
                 await asyncio.sleep(retry_pause_seconds(min(attempt, 4)))
             except Exception as fault:  # noqa: BLE001 - it belongs to a caller, not to the flusher
-                if len(group) == 1:
-                    _refuse(group, fault)
+                if len(group) > 1:
+                    await self._write_one_by_one(link, group, fault)
                 else:
-                    connection = await self._write_one_by_one(connection, group, fault)
-        return connection
+                    group[0].refuse(fault)
 
     async def _write_one_by_one(
-        self,
-        connection: DedicatedConnection | None,
-        group: "list[_Waiting[RowT, OutcomeT]]",
-        cause: Exception,
-    ) -> DedicatedConnection | None:
+        self, link: _Link, group: "list[_Waiting[RowT, OutcomeT]]", cause: Exception
+    ) -> None:
         """Let a row that cannot be written, or that others hold, fail without its neighbours."""
         log.warning(
             "group commit tries its rows one by one", rows=len(group), cause=type(cause).__name__
         )
         for waiting in group:
-            connection = await self._write_group(connection, [waiting])
-        return connection
+            await self._write_group(link, [waiting])
 
     async def _write_once(
         self, connection: DedicatedConnection, group: "list[_Waiting[RowT, OutcomeT]]"
     ) -> None:
-        with named_failures():
-            outcomes = await self._write_many(connection, [waiting.row for waiting in group])
+        group.sort(key=lambda waiting: waiting.key)
+        outcomes = await self._write_many(connection, [waiting.row for waiting in group])
         assert len(outcomes) == len(group), "write_many returned another number of outcomes"
         for waiting, outcome in zip(group, outcomes, strict=True):
             if not waiting.outcome.done():
                 waiting.outcome.set_result(outcome)
 
 
-def _refuse(group: "Sequence[_Waiting[Any, Any]]", fault: Exception) -> None:
+def _still_waiting(
+    group: "list[_Waiting[RowT, OutcomeT]]", late: DatabaseUnavailableError
+) -> "list[_Waiting[RowT, OutcomeT]]":
+    """Refuse the rows that have waited long enough; give those that have no answer."""
+    now = asyncio.get_running_loop().time()
     for waiting in group:
-        if not waiting.outcome.done():
-            waiting.outcome.set_exception(fault)
+        if waiting.is_late(now):
+            waiting.refuse(late)
+    return [waiting for waiting in group if not waiting.outcome.done()]

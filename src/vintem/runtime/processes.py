@@ -15,7 +15,7 @@ import structlog
 log = structlog.get_logger()
 
 RESTART_PAUSE_SECONDS_MAX: Final = 5.0
-STABLE_AFTER_SECONDS: Final = 10.0
+STABLE_AFTER_SECONDS: Final = 2.0
 PARENT_POLL_SECONDS: Final = 0.5
 
 
@@ -52,8 +52,7 @@ class KeptProcess:
                 with suppress(ProcessLookupError):
                     self._process.kill()
         self._keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._keeping
+        await asyncio.wait({self._keeping})
 
     def _is_asked_to_stop(self) -> bool:
         return self._is_stopping
@@ -62,25 +61,34 @@ class KeptProcess:
         pause_seconds = 0.2
         while not self._is_asked_to_stop():
             started_at = time.monotonic()
-            # Its own session: Ctrl-C in the terminal reaches the parent, who stops things in order.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "vintem",
-                *self._child.words,
-                "--parent",
-                str(os.getpid()),
-                env={**os.environ, **self._child.environment},
-                pass_fds=tuple(self._child.descriptors),
-                start_new_session=True,
-            )
-            status = await self._process.wait()
+            try:
+                status = await self._run()
+            except Exception:
+                # The machine may have no room for one more process now, and have it later.
+                log.exception("process could not be started", name=self._child.name)
+            else:
+                if not self._is_asked_to_stop():
+                    log.error("process ended by itself", name=self._child.name, exit_status=status)
             if not self._is_asked_to_stop():
-                log.error("process ended by itself", name=self._child.name, exit_status=status)
                 if time.monotonic() - started_at > STABLE_AFTER_SECONDS:
                     pause_seconds = 0.2
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(pause_seconds * 2, RESTART_PAUSE_SECONDS_MAX)
+
+    async def _run(self) -> int:
+        # Its own session: Ctrl-C in the terminal reaches the parent, who stops things in order.
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "vintem",
+            *self._child.words,
+            "--parent",
+            str(os.getpid()),
+            env={**os.environ, **self._child.environment},
+            pass_fds=tuple(self._child.descriptors),
+            start_new_session=True,
+        )
+        return await self._process.wait()
 
 
 async def stop_without_parent(parent: int) -> None:

@@ -121,5 +121,7 @@ async def run(
     finally:
         if process.returncode is None:
             process.kill()
+            # Its end is awaited, or the pipe to it would outlive the event loop.
+            await process.wait()
     assert process.returncode is not None
     return process.returncode, said.decode(errors="replace")

@@ -1,0 +1,326 @@
+"""Measures durable PIX creates and confirmations against pgbench writing the same rows."""
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from pipeline import VINTEM, free_port
+from vintem.companies import service as companies
+from vintem.companies.model import Environment, KeyType
+from vintem.kit.clock import utc_now
+from vintem.runtime.db import Database
+from vintem.runtime.embedded import EmbeddedPostgres, installation
+
+COMPANIES: Final = 50
+CONNECTIONS: Final = 64
+PGBENCH_CLIENTS: Final = 32
+WARM_UP_SECONDS: Final = 4
+CREATE_BAR: Final = 0.55
+CONFIRM_BAR: Final = 1.0
+ONE_MERCHANT_BAR: Final = 3.0
+
+CREATE_LUA: Final = """
+local keys = {}
+for line in io.lines(os.getenv("BENCH_KEYS")) do keys[#keys + 1] = line end
+local run, number = os.getenv("BENCH_RUN"), 0
+local body = [[{"paymentMethod":"pix","amount":12345,"externalRef":"order","description":"Compra",
+"customer":{"name":"Cliente de Teste","email":"cliente@example.com",
+"document":{"type":"cpf","number":"52998224725"},"phone":"11987654321"},
+"items":[{"title":"Produto","unitPrice":12345,"quantity":1}],"metadata":{"loja":"1"}}]]
+function request()
+    number = number + 1
+    return wrk.format("POST", "/v1/transactions", {
+        ["x-api-key"] = keys[number % #keys + 1], ["content-type"] = "application/json",
+        ["x-idempotency-key"] = run .. "-" .. number}, body)
+end
+"""
+
+CONFIRM_LUA: Final = """
+local work, number = {}, 0
+for line in io.lines(os.getenv("BENCH_WORK")) do work[#work + 1] = line end
+function request()
+    number = number + 1
+    local key, id = work[number]:match("(%S+) (%S+)")
+    return wrk.format("POST", "/v1/sandbox/transactions/" .. id .. "/simulate", {
+        ["x-api-key"] = key, ["content-type"] = "application/json"}, '{"status":"paid"}')
+end
+"""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What wrk saw."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A running platform and the keys of its companies."""
+
+    base_url: str
+    data: Path
+    keys: Sequence[str]
+
+
+def main() -> None:
+    """Print creates and confirmations as ratios, for one and two API processes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=20, help="length of one measurement")
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
+    arguments = parser.parse_args()
+    is_good = True
+    for processes in arguments.processes:
+        with tempfile.TemporaryDirectory() as name, platform(Path(name), processes) as demo:
+            is_good &= measure_all(demo, Path(name), arguments.seconds, processes)
+    sys.exit(0 if is_good else 1)
+
+
+def measure_all(demo: Demo, folder: Path, seconds: int, processes: int) -> bool:
+    """Measure one platform; says whether every bar was reached."""
+    print(f"\n{processes} API process{'es' if processes > 1 else ''}, {seconds} s each, 2 cores")
+    url = EmbeddedPostgres(demo.data).url
+    create(demo, folder, demo.keys, WARM_UP_SECONDS, "warm")
+    made = create(demo, folder, demo.keys, seconds, "many")
+    baseline = pgbench(url, folder, CREATE_SQL, seconds)
+    show("creates", made, baseline)
+    many = confirm(demo, folder, url, demo.keys, seconds)
+    confirm_baseline = pgbench(url, folder, CONFIRM_SQL, seconds)
+    show("confirmations", many, confirm_baseline)
+    create(demo, folder, demo.keys[:1], max(4, seconds // 2), "one")
+    one = confirm(demo, folder, url, demo.keys[:1], max(4, seconds // 4))
+    one_baseline = pgbench(url, folder, CONFIRM_ONE_SQL, max(4, seconds // 4))
+    show("confirmations of one merchant", one, one_baseline)
+    return (
+        made.per_second / baseline >= CREATE_BAR
+        and many.per_second / confirm_baseline >= CONFIRM_BAR
+        and one.per_second / one_baseline >= ONE_MERCHANT_BAR
+    )
+
+
+def show(what: str, rate: Rate, baseline: float) -> None:
+    """Print one line of the result."""
+    print(
+        f"{what:<30} {rate.per_second:7.0f}/s"
+        f"   p50 {rate.p50_ms:6.1f} ms   p99 {rate.p99_ms:6.1f} ms"
+        f"   pgbench {baseline:7.0f}/s   ratio {rate.per_second / baseline:.2f}"
+    )
+
+
+def create(demo: Demo, folder: Path, keys: Sequence[str], seconds: int, run: str) -> Rate:
+    """Create PIX payments with unique keys for so long."""
+    (folder / "keys").write_text("\n".join(keys) + "\n")
+    return wrk(demo, folder, CREATE_LUA, seconds, BENCH_KEYS=str(folder / "keys"), BENCH_RUN=run)
+
+
+def confirm(demo: Demo, folder: Path, url: str, keys: Sequence[str], seconds: int) -> Rate:
+    """Confirm pending payments of these companies for so long."""
+    work = asyncio.run(pending(url, keys))
+    assert len(work) > 1_000, "too few pending payments to confirm"
+    (folder / "work").write_text("\n".join(work) + "\n")
+    return wrk(demo, folder, CONFIRM_LUA, seconds, BENCH_WORK=str(folder / "work"))
+
+
+async def pending(url: str, keys: Sequence[str]) -> list[str]:
+    """List pending payments as lines of key and id, the companies in turns."""
+    connection = await asyncpg.connect(url)
+    rows = await connection.fetch(
+        """
+        select k.last_four, t.transaction_id from transaction t
+        join api_key k on k.company_id = t.company_id and k.environment = t.environment
+            and k.type = 'sk'
+        where t.status = 'pending' and t.details like '{"id"%' order by md5(t.transaction_id)
+        """
+    )
+    await connection.close()
+    by_end = {key[-4:]: key for key in keys}
+    return [
+        f"{by_end[row['last_four']]} {row['transaction_id']}"
+        for row in rows
+        if row["last_four"] in by_end
+    ]
+
+
+def wrk(demo: Demo, folder: Path, script: str, seconds: int, **environment: str) -> Rate:
+    """Run wrk and read its word; any answer that is not 2xx is an error."""
+    (folder / "script.lua").write_text(script)
+    said = subprocess.run(
+        ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s",
+         str(folder / "script.lua"), demo.base_url],
+        check=True, capture_output=True, text=True, env=environment,
+    ).stdout  # fmt: skip
+    if "Non-2xx" in said:
+        sys.exit(f"not every call was answered well:\n{said}")
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    assert rate is not None
+    return Rate(float(rate[1]), percentile(said, "50"), percentile(said, "99"))
+
+
+def percentile(said: str, which: str) -> float:
+    """A percentile of wrk's latency, in milliseconds."""
+    found = re.search(rf"{which}%\s+([\d.]+)(us|ms|s)", said)
+    assert found is not None, said
+    return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
+
+
+def pgbench(url: str, folder: Path, script: str, seconds: int) -> float:
+    """Rows a second that PostgreSQL writes when asked directly, one prepared statement a commit."""
+    (folder / "pgbench.sql").write_text(script)
+    done = subprocess.run(
+        [installation() / "bin/pgbench", "-n", "-M", "prepared", "-c", str(PGBENCH_CLIENTS),
+         "-j", "2", "-T", str(seconds), "-f", str(folder / "pgbench.sql"), url],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    if done.returncode or found is None:
+        sys.exit(f"pgbench failed:\n{done.stdout}{done.stderr}")
+    return float(found[1])
+
+
+@contextmanager
+def platform(folder: Path, processes: int) -> Iterator[Demo]:
+    """A platform with many companies whose limits the load cannot reach."""
+    data = folder / "data"
+    port = free_port()
+    with (folder / "log").open("w") as log:
+        words = ["serve", "--workers", str(processes), "--port", str(port), "--data", str(data)]
+        server = subprocess.Popen([VINTEM, *words], stdout=log, stderr=log)
+    try:
+        base_url = f"http://127.0.0.1:{port}"
+        wait_until_ready(base_url, server, folder / "log")
+        keys = asyncio.run(make_companies(data))
+        time.sleep(1)
+        yield Demo(base_url, data, keys)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def wait_until_ready(base_url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the platform answers."""
+    while True:
+        if server.poll() is not None:
+            sys.exit(log.read_text())
+        asked = subprocess.run(
+            ["curl", "-sf", f"{base_url}/readyz"], capture_output=True, check=False
+        )
+        if asked.returncode == 0:
+            return
+        time.sleep(0.1)
+
+
+async def make_companies(data: Path) -> list[str]:
+    """Make companies with one secret test key each, limits raised and not removed."""
+    pepper = json.loads((data / "secrets.json").read_text())["pepper"].encode()
+    database = Database(EmbeddedPostgres(data).url)
+    await database.open()
+    keys = []
+    for number in range(COMPANIES):
+        company = await companies.create_company(database, f"Loja {number}", now=utc_now())
+        await companies.set_limits(
+            database,
+            company.public_id,
+            transactions_per_second=1_000_000,
+            requests_per_minute=10_000_000,
+        )
+        made = await companies.create_key(
+            database,
+            company.company_id,
+            key_type=KeyType.SECRET,
+            environment=Environment.TEST,
+            pepper=pepper,
+            now=utc_now(),
+        )
+        keys.append(made.key)
+    await database.close()
+    return keys
+
+
+FILLER: Final = "x" * 1_500
+CREATE_SQL: Final = f"""
+\\set company random(1, {COMPANIES})
+with d as (
+    select :company::bigint as company_id, 'tx_' || md5(random()::text || clock_timestamp()) as id,
+        '{{"record":"{FILLER}"}}' as details, '{{"event":"{FILLER}"}}' as body
+),
+t as (
+    insert into transaction (company_id, transaction_id, environment, status, payment_method,
+        amount, fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
+        fingerprint, sequence, details, terms, created_at, updated_at, expires_at, due_at)
+    select company_id, id, 'test', 'pending', 'pix', 12345, 0, 1, 'order', sha256('d'),
+        sha256('d'), id, sha256('f'), 1, details, '{{}}', now(), now(), now() + interval '1 hour',
+        now() + interval '1 hour' from d
+    on conflict do nothing returning company_id, transaction_id
+),
+h as (
+    insert into transaction_history (company_id, transaction_id, sequence, to_status, created_at)
+    select company_id, transaction_id, 1, 'pending', now() from t
+)
+insert into webhook_event (company_id, entity_id, sequence, event_id, kind, environment, body,
+    created_at)
+select d.company_id, d.id, 1, 'tx:' || d.id || chr(58) || 'PENDING', 'transaction.pending', 'test',
+    d.body,
+    now() from d join t on t.transaction_id = d.id;
+"""
+
+
+def confirm_sql(company: str) -> str:
+    """One confirmation as one statement: status, history, event, posting and balance."""
+    return f"""
+\\set company {company}
+with d as (
+    select company_id, transaction_id from transaction
+    where company_id = :company and environment = 'test' and status = 'pending'
+    order by created_at desc limit 1 for update skip locked
+),
+t as (
+    update transaction t set status = 'paid', sequence = 2, paid_at = now(), updated_at = now(),
+        due_at = null from d
+    where t.company_id = d.company_id and t.transaction_id = d.transaction_id
+    returning t.company_id, t.transaction_id
+),
+h as (
+    insert into transaction_history (company_id, transaction_id, sequence, from_status, to_status,
+        created_at)
+    select company_id, transaction_id, 2, 'pending', 'paid', now() from t
+),
+e as (
+    insert into webhook_event (company_id, entity_id, sequence, event_id, kind, environment, body,
+        created_at)
+    select company_id, transaction_id, 2, 'tx:' || transaction_id || chr(58) || 'PAID',
+        'transaction.paid',
+        'test', '{{"event":"{FILLER}"}}', now() from t
+),
+a as (
+    update account a set balance = a.balance + 12345, version = a.version + 1 from t
+    where a.company_id = t.company_id and a.environment = 'test' and a.code = 'available'
+    returning a.company_id, a.balance, a.version
+)
+insert into posting (company_id, environment, kind, reference, codes, amounts, versions,
+    available_amount, available_version, available_after, created_at)
+select t.company_id, 'test', 'capture', t.transaction_id, array['bank', 'available'],
+    array[-12345, 12345], array[0, a.version], 12345, a.version, a.balance, now()
+from t join a on a.company_id = t.company_id;
+"""
+
+
+CONFIRM_SQL: Final = confirm_sql(f"random(1, {COMPANIES})")
+CONFIRM_ONE_SQL: Final = confirm_sql("1")
+
+
+if __name__ == "__main__":
+    main()

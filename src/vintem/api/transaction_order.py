@@ -1,0 +1,313 @@
+"""From what an integrator asks for to the payment that is created, checked on the way."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from ipaddress import ip_address
+from typing import Final
+
+import msgspec
+
+from vintem.api.body import validation_refusal
+from vintem.api.boleto_order import boleto_faults, boleto_part
+from vintem.api.call import Call
+from vintem.api.card_order import card_faults, card_part, refuse_raw_card
+from vintem.api.payment_part import PaymentPart
+from vintem.api.pix_order import pix_part
+from vintem.api.transaction_shapes import CustomerBody, TransactionBody, TransactionQuery
+from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
+from vintem.brazil.phone import normalise_phone
+from vintem.companies.model import Caller, Environment
+from vintem.kit.clock import parse_public_time, public_time, start_of_business_day
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, new_id
+from vintem.kit.intent import Intent
+from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
+from vintem.ledger.model import Scope
+from vintem.runtime.crypto import Sealer
+from vintem.transactions.batches import Creation
+from vintem.transactions.model import (
+    Filter,
+    NewTransaction,
+    PaymentMethod,
+    Status,
+    Terms,
+    Transaction,
+)
+
+METADATA_KEYS_MAX: Final = 50
+METADATA_BYTES_MAX: Final = 4 * 1024
+DOCUMENT_PURPOSE: Final = b"customer document"
+
+MakePart = Callable[[Call, TransactionBody, str], PaymentPart | Awaitable[PaymentPart]]
+
+PARTS: Final[Mapping[PaymentMethod, MakePart]] = {
+    PaymentMethod.PIX: pix_part,
+    PaymentMethod.CREDIT_CARD: card_part,
+    PaymentMethod.BOLETO: boleto_part,
+}
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerDocument:
+    """A buyer's document: whole for whoever asks for this one payment, masked for all others."""
+
+    type: str
+    number: str
+    masked: str
+
+    def written_into(self, record: bytes) -> bytes:
+        """Show the whole document in a record that holds the masked one."""
+        return record.replace(
+            f'"number":"{self.masked}"'.encode(), f'"number":"{self.number}"'.encode(), 1
+        )
+
+
+def scope_of(call: Call) -> Scope:
+    """Whose payments a call can see."""
+    return Scope(call.company.company_id, call.company.environment)
+
+
+async def prepare(
+    call: Call, order: TransactionBody, intent: Intent
+) -> tuple[Creation, CustomerDocument]:
+    """Check an order and turn it into the payment to be written."""
+    caller = call.company
+    document = check_order(order, caller)
+    transaction_id = new_id(Prefix.TRANSACTION)
+    made = PARTS[order.payment_method](call, order, transaction_id)
+    # Only a card makes the caller wait: its token is looked up and its acquirer asked.
+    part = made if isinstance(made, PaymentPart) else await made
+    record = _encode(_record(call, order, transaction_id, part, document))
+    sealer = call.resources.sealer
+    transaction = Transaction(
+        company_id=caller.company_id,
+        transaction_id=transaction_id,
+        environment=caller.environment,
+        status=part.status,
+        status_reason=part.status_reason,
+        payment_method=order.payment_method,
+        amount=order.amount,
+        fee=part.fee,
+        installments=part.installments,
+        refunded_amount=0,
+        idempotency_key=intent.key,
+        fingerprint=intent.fingerprint,
+        sequence=1,
+        hold_reference=None,
+        document_sealed=sealer.seal(document.number.encode(), purpose=DOCUMENT_PURPOSE),
+        details=record.decode(),
+        terms=Terms(
+            reserve_basis_points=caller.terms.reserve_basis_points,
+            reserve_days=caller.terms.reserve_days,
+            release_days=part.release_days,
+            dispute_fee_cents=caller.terms.dispute_fee_cents,
+        ),
+        steps=part.steps,
+        end_to_end_id=None,
+        created_at=call.now,
+        updated_at=call.now,
+        paid_at=call.now if part.status is Status.PAID else None,
+        expires_at=part.expires_at,
+        cancelled_at=None,
+        refunded_at=None,
+        due_at=part.due_at,
+    )
+    digest = document_digest(sealer, caller.company_id, document.number)
+    new = NewTransaction(transaction, order.external_ref, digest)
+    return Creation(new, record, call.correlation_id, part.card_token_digest), document
+
+
+def _record(
+    call: Call,
+    order: TransactionBody,
+    transaction_id: str,
+    part: PaymentPart,
+    document: CustomerDocument,
+) -> Mapping[str, object]:
+    """Write down what the world is shown, every field of it."""
+    now = public_time(call.now)
+    return {
+        "id": transaction_id,
+        "companyId": call.company.company_public_id,
+        "environment": call.company.environment,
+        "status": part.status,
+        "statusReason": part.status_reason,
+        "amount": order.amount,
+        "currency": order.currency,
+        "paymentMethod": order.payment_method,
+        "installments": part.installments,
+        "installmentAmount": part.installment_amount or order.amount,
+        "interestAmount": part.interest_amount,
+        "fee": part.fee,
+        "netAmount": order.amount - part.fee,
+        "refundedAmount": 0,
+        "customer": _customer(order.customer, document),
+        "items": order.items or (),
+        "shipping": order.shipping,
+        "externalRef": order.external_ref,
+        "description": order.description,
+        "metadata": order.metadata or {},
+        "postbackUrl": order.postback_url,
+        "pix": part.pix,
+        "boleto": part.boleto,
+        "card": part.card,
+        "refusedReason": part.refused_reason,
+        "refunds": (),
+        "checkoutSessionId": None,
+        "createdAt": now,
+        "updatedAt": now,
+        "paidAt": now if part.status is Status.PAID else None,
+        "expiresAt": None if part.expires_at is None else public_time(part.expires_at),
+        "cancelledAt": None,
+        "refundedAt": None,
+        "pixQrCode": None,
+        "pixQrCodeImage": None,
+        "boletoUrl": None,
+        **part.flat,
+    }
+
+
+def check_order(order: TransactionBody, caller: Caller) -> CustomerDocument:
+    """Refuse what cannot be paid, in the order that integrators can rely on."""
+    check_form(order)
+    if order.amount < AMOUNT_CENTS_MIN:
+        raise Refusal(ErrorCode.AMOUNT_BELOW_MINIMUM, details={"minimum": AMOUNT_CENTS_MIN})
+    if order.amount > AMOUNT_CENTS_MAX:
+        raise Refusal(ErrorCode.AMOUNT_ABOVE_MAXIMUM, details={"maximum": AMOUNT_CENTS_MAX})
+    document = read_document(order.customer)
+    if order.payment_method not in PARTS:
+        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
+    if order.items:
+        total = sum(item.unit_price * item.quantity for item in order.items)
+        total += order.shipping.fee if order.shipping else 0
+        if total != order.amount:
+            raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
+    if caller.environment is Environment.LIVE:
+        refuse_raw_card(order)
+        raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
+    return document
+
+
+def check_form(order: TransactionBody) -> None:
+    """Refuse what the declared shape cannot say."""
+    faults = []
+    if order.metadata is not None:
+        if len(order.metadata) > METADATA_KEYS_MAX:
+            faults.append(("metadata", f"has more than {METADATA_KEYS_MAX} keys"))
+        elif len(_encode(order.metadata)) > METADATA_BYTES_MAX:
+            faults.append(("metadata", f"is larger than {METADATA_BYTES_MAX // 1024} KiB"))
+    if order.customer.phone is not None and normalise_phone(order.customer.phone) is None:
+        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    if order.ip is not None and not _is_address(order.ip):
+        faults.append(("ip", "is not an IP address"))
+    if order.pix is not None and order.payment_method is not PaymentMethod.PIX:
+        faults.append(("pix", "is for PIX only"))
+    faults += card_faults(order)
+    faults += boleto_faults(order)
+    if faults:
+        raise validation_refusal(
+            [{"field": field, "message": message} for field, message in faults]
+        )
+
+
+def read_document(customer: CustomerBody) -> CustomerDocument:
+    """Check a buyer's document."""
+    kind, text = customer.document.type, customer.document.number
+    number = normalise_cpf(text) if kind == "cpf" else normalise_cnpj(text)
+    if number is None:
+        raise Refusal(ErrorCode.INVALID_DOCUMENT, details={"field": "customer.document.number"})
+    return CustomerDocument(kind, number, mask_cpf(number) if kind == "cpf" else mask_cnpj(number))
+
+
+def document_digest(sealer: Sealer, company_id: int, number: str) -> bytes:
+    """What payments of a buyer are found by within a company."""
+    return sealer.digest(number.encode(), purpose=b"%b %d" % (DOCUMENT_PURPOSE, company_id))
+
+
+def unseal_document(sealer: Sealer, transaction: Transaction) -> str:
+    """Read the whole document of a payment's buyer."""
+    number = sealer.open(transaction.document_sealed, purpose=DOCUMENT_PURPOSE)
+    assert number is not None, "sealed with another pepper"
+    return number.decode()
+
+
+def filter_of(call: Call, query: TransactionQuery) -> Filter:
+    """Turn a list's query into what is looked for."""
+    faults: list[dict[str, str]] = []
+    statuses = _statuses(query.status, faults)
+    created_from = _moment("startDate", query.start_date, faults, is_end=False)
+    created_before = _moment("endDate", query.end_date, faults, is_end=True)
+    digest = None
+    if query.customer_document is not None:
+        number = normalise_cpf(query.customer_document) or normalise_cnpj(query.customer_document)
+        if number is None:
+            faults.append({"field": "customerDocument", "message": "is not a CPF or CNPJ"})
+        else:
+            digest = document_digest(call.resources.sealer, call.company.company_id, number)
+    if faults:
+        raise validation_refusal(faults)
+    return Filter(
+        scope=scope_of(call),
+        statuses=statuses,
+        payment_method=query.payment_method,
+        created_from=created_from,
+        created_before=created_before,
+        external_ref=query.external_ref,
+        document_digest=digest,
+        amount_min=query.min_amount,
+        amount_max=query.max_amount,
+    )
+
+
+def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str, object]:
+    phone = None if customer.phone is None else normalise_phone(customer.phone)
+    return {
+        "name": customer.name,
+        "email": customer.email,
+        "document": {"type": document.type, "number": document.masked},
+        "phone": phone,
+        "address": customer.address,
+        "externalRef": customer.external_ref,
+    }
+
+
+def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word in list(Status) for word in words):
+        allowed = ", ".join(Status)
+        faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
+        return None
+    return [Status(word) for word in words]
+
+
+def _moment(
+    field: str, text: str | None, faults: list[dict[str, str]], *, is_end: bool
+) -> datetime | None:
+    """Read a business day or a public time; an end is inclusive, so what follows it is returned."""
+    if text is None:
+        return None
+    try:
+        if "T" in text:
+            moment = parse_public_time(text)
+            return moment + timedelta(milliseconds=1) if is_end else moment
+        day = date.fromisoformat(text)
+        if day.isoformat() != text:
+            raise ValueError("the other forms of ISO 8601 are not ours")  # noqa: TRY301
+        return start_of_business_day(day + timedelta(days=1) if is_end else day)
+    except (ValueError, OverflowError):
+        message = "must be a day (YYYY-MM-DD) or a public time (YYYY-MM-DDTHH:MM:SS.mmmZ)"
+        faults.append({"field": field, "message": message})
+        return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,259 @@
+"""The Transactions group."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from vintem.api.body import validation_refusal
+from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
+from vintem.api.transaction_order import filter_of, prepare, scope_of, unseal_document
+from vintem.api.transaction_shapes import (
+    PaginationReply,
+    RefundBody,
+    RefundReply,
+    TransactionBody,
+    TransactionList,
+    TransactionListReply,
+    TransactionQuery,
+    TransactionReply,
+)
+from vintem.companies.model import LimitGroup
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, is_id
+from vintem.kit.intent import IntentSource
+from vintem.kit.paging import Cursor, PageFault, page_request, pagination
+from vintem.transactions import service as transactions
+from vintem.transactions.model import Refund, Transaction
+from vintem.transactions.record import record_of, refund_record
+
+
+class CancelBody(Body, frozen=True):
+    """Nothing needs to be said."""
+
+
+PAGE_FAULTS = {
+    PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
+    PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
+    PageFault.TOO_DEEP: ("page", "is too deep: page × pageSize may be 10000; go on with cursor"),
+    PageFault.CURSOR_INVALID: ("cursor", "is not a cursor of this list"),
+    PageFault.PAGE_AND_CURSOR: ("cursor", "cannot be combined with page"),
+}
+
+
+async def create_transaction(call: Call) -> Answer:
+    """Create a payment once an intent."""
+    intent = call.intent
+    assert intent is not None
+    try:
+        creation, document = await prepare(call, call.body_as(TransactionBody), intent)
+        created = await call.resources.transactions.create(creation, intent)
+    except Refusal as refusal:
+        # A recorded key replays, whatever the checks say today; a form that is wrong comes first.
+        if intent.source is not IntentSource.CLIENT or refusal.code is ErrorCode.VALIDATION_ERROR:
+            raise
+        earlier = await transactions.find_replay(call.resources.database, scope_of(call), intent)
+        if earlier is None:
+            raise
+        return await _replay(call, earlier)
+    if created.is_replay:
+        return await _replay(call, created.transaction)
+    shown = document.written_into(creation.record)
+    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+
+
+async def read_transaction(call: Call) -> Answer:
+    """Show a payment as it stands."""
+    transaction = await _find(call)
+    return Data(msgspec.Raw(await _shown(call, transaction)))
+
+
+async def list_transactions(call: Call) -> Answer:
+    """List payments, the newest first."""
+    query = call.query_as(TransactionQuery)
+    page = page_request(page=query.page, page_size=query.page_size, cursor=query.cursor)
+    if isinstance(page, PageFault):
+        field, message = PAGE_FAULTS[page]
+        raise validation_refusal([{"field": field, "message": message}])
+    wanted = filter_of(call, query)
+    database = call.resources.database
+    found = await transactions.list_page(
+        database, wanted, cursor=page.cursor, offset=page.offset, rows_max=page.page_size + 1
+    )
+    shown = found[: page.page_size]
+    refunds = await transactions.refunds_of(database, shown)
+    last = shown[-1] if len(found) > page.page_size else None
+    where = pagination(
+        page,
+        counted_rows=await transactions.count(database, wanted),
+        next_cursor=None if last is None else Cursor(last.created_at, last.transaction_id),
+    )
+    return Data(
+        TransactionList(
+            transactions=[msgspec.Raw(record_of(each, _of(each, refunds))) for each in shown],
+            pagination=PaginationReply(
+                page=where.page,
+                page_size=where.page_size,
+                total=where.total,
+                total_pages=where.total_pages,
+                total_capped=where.total_capped,
+                next_cursor=where.next_cursor,
+            ),
+        )
+    )
+
+
+async def refund_transaction(call: Call) -> Answer:
+    """Give money back once an intent."""
+    order, intent = call.body_as(RefundBody), call.intent
+    assert intent is not None
+    refund, is_replay = await call.resources.transactions.refund(
+        scope_of(call),
+        transaction_id_of(call),
+        intent,
+        amount=order.amount,
+        reason=order.reason,
+        now=call.now,
+    )
+    processed = Processed(is_replay=is_replay, at=refund.created_at)
+    return Data(_raw_refund(refund), 200 if is_replay else 201, processed)
+
+
+async def cancel_transaction(call: Call) -> Answer:
+    """Cancel a payment that nobody has made yet."""
+    transaction = await call.resources.transactions.cancel(
+        scope_of(call), transaction_id_of(call), now=call.now
+    )
+    return Data(msgspec.Raw(await _shown(call, transaction)))
+
+
+async def _replay(call: Call, transaction: Transaction) -> Answer:
+    processed = Processed(is_replay=True, at=transaction.created_at)
+    return Data(msgspec.Raw(await _shown(call, transaction)), 200, processed)
+
+
+async def _find(call: Call) -> Transaction:
+    return await transactions.get(call.resources.database, scope_of(call), transaction_id_of(call))
+
+
+def transaction_id_of(call: Call) -> str:
+    """The id in the path; one of the wrong form is simply unknown."""
+    transaction_id = call.params["id"]
+    if not is_id(transaction_id, Prefix.TRANSACTION):
+        raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
+    return transaction_id
+
+
+async def _shown(call: Call, transaction: Transaction) -> bytes:
+    refunds = await transactions.refunds_of(call.resources.database, [transaction])
+    document = unseal_document(call.resources.sealer, transaction)
+    return record_of(transaction, refunds, document=document)
+
+
+def _of(transaction: Transaction, refunds: Sequence[Refund]) -> Sequence[Refund]:
+    return [each for each in refunds if each.transaction_id == transaction.transaction_id]
+
+
+def _raw_refund(refund: Refund) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(refund_record(refund)))
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/transactions",
+        handler=create_transaction,
+        summary="Create a transaction",
+        description=(
+            "Creates a payment. For PIX, `pixQrCode` is the code to copy and paste and"
+            " `pixQrCodeImage` the address of its picture; for boleto, `boletoUrl` is the address"
+            " of the page to print. Send `X-Idempotency-Key`, and the same key when you try again."
+        ),
+        group="Transactions",
+        access=Access.SECRET_KEY,
+        limit=LimitGroup.TRANSACTIONS,
+        body=TransactionBody,
+        answer=TransactionReply,
+        answer_status=201,
+        is_idempotent=True,
+        refusals=(
+            ErrorCode.AMOUNT_BELOW_MINIMUM,
+            ErrorCode.AMOUNT_ABOVE_MAXIMUM,
+            ErrorCode.INVALID_DOCUMENT,
+            ErrorCode.INVALID_DUE_DATE,
+            ErrorCode.INVALID_INSTALLMENTS,
+            ErrorCode.INVALID_CARD,
+            ErrorCode.CARD_TOKEN_INVALID,
+            ErrorCode.RAW_CARD_NOT_ALLOWED,
+            ErrorCode.ITEMS_TOTAL_MISMATCH,
+            ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE,
+            ErrorCode.INVALID_URL,
+            ErrorCode.PROVIDER_NOT_CONFIGURED,
+        ),
+    ),
+    Route(
+        method="GET",
+        path="/v1/transactions",
+        handler=list_transactions,
+        summary="List transactions",
+        description=(
+            "The newest first. `status` takes a list separated by commas; `startDate` and `endDate`"
+            " take business days or public times, both inclusive. Go on with `nextCursor`."
+        ),
+        group="Transactions",
+        access=Access.SECRET_KEY,
+        limit=LimitGroup.TRANSACTIONS,
+        query=TransactionQuery,
+        answer=TransactionListReply,
+    ),
+    Route(
+        method="GET",
+        path="/v1/transactions/{id}",
+        handler=read_transaction,
+        summary="Read a transaction",
+        group="Transactions",
+        access=Access.SECRET_KEY,
+        limit=LimitGroup.TRANSACTIONS,
+        answer=TransactionReply,
+        refusals=(ErrorCode.TRANSACTION_NOT_FOUND,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/transactions/{id}/refund",
+        handler=refund_transaction,
+        summary="Refund a transaction",
+        description=(
+            "Gives back `amount`, or all that is left. A part keeps the transaction `paid`; the"
+            " whole makes it `refunded`. Never refused for a short balance. The fee is not"
+            " returned. PIX up to 90 days after the payment."
+        ),
+        group="Transactions",
+        access=Access.SECRET_KEY,
+        limit=LimitGroup.TRANSACTIONS,
+        body=RefundBody,
+        is_body_optional=True,
+        answer=RefundReply,
+        answer_status=201,
+        is_idempotent=True,
+        refusals=(
+            ErrorCode.TRANSACTION_NOT_FOUND,
+            ErrorCode.TRANSACTION_NOT_REFUNDABLE,
+            ErrorCode.TRANSACTION_UNDER_DISPUTE,
+            ErrorCode.REFUND_EXCEEDS_AMOUNT,
+            ErrorCode.REFUND_WINDOW_EXPIRED,
+        ),
+    ),
+    Route(
+        method="POST",
+        path="/v1/transactions/{id}/cancel",
+        handler=cancel_transaction,
+        summary="Cancel a transaction",
+        description="Cancels a pending PIX or boleto.",
+        group="Transactions",
+        access=Access.SECRET_KEY,
+        limit=LimitGroup.TRANSACTIONS,
+        body=CancelBody,
+        is_body_optional=True,
+        answer=TransactionReply,
+        refusals=(ErrorCode.TRANSACTION_NOT_FOUND, ErrorCode.INVALID_STATE),
+    ),
+)

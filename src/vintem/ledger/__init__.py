@@ -1,0 +1,1 @@
+"""Whose money it is; knows no transaction and no withdrawal."""

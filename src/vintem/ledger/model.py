@@ -1,0 +1,202 @@
+"""Accounts, postings that cannot be unbalanced, and where held money was taken from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Final
+
+
+class Account(StrEnum):
+    """Where money stands. Amounts are positive where what we owe the company grows."""
+
+    AVAILABLE = "available"
+    BLOCKED = "blocked"
+    DEBT = "debt"
+    DISPUTE = "dispute"
+    PAYOUT = "payout"
+    REFUND = "refund"
+    RELEASE = "release"
+    RESERVE = "reserve"
+
+    FEE = "fee"
+    BANK = "bank"
+    RECEIVABLE = "receivable"
+    SUSPENSE = "suspense"
+
+
+BALANCED: Final = (
+    Account.AVAILABLE,
+    Account.BLOCKED,
+    Account.DEBT,
+    Account.DISPUTE,
+    Account.PAYOUT,
+    Account.REFUND,
+    Account.RELEASE,
+    Account.RESERVE,
+)
+"""The accounts with a limit, which carry a balance; the others are sums of their postings."""
+
+Balances = Mapping[Account, int]
+
+
+class Kind(StrEnum):
+    """The business fact that a posting records; with its reference it happens once."""
+
+    CAPTURE = "capture"
+    SUSPENSE = "suspense"
+    RELEASE = "release"
+    RESERVE_RELEASE = "reserve_release"
+    DEBT_RECOVERY = "debt_recovery"
+    REFUND = "refund"
+    REFUND_PAID = "refund_paid"
+    REFUND_FAILED = "refund_failed"
+    BLOCK = "block"
+    UNBLOCK = "unblock"
+    BLOCK_REFUNDED = "block_refunded"
+    DISPUTE = "dispute"
+    DISPUTE_WON = "dispute_won"
+    DISPUTE_REFUNDED = "dispute_refunded"
+    CHARGEBACK = "chargeback"
+    CHARGEBACK_FEE = "chargeback_fee"
+    CHARGEBACK_WON = "chargeback_won"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose ledger, and in which environment: no posting leaves it."""
+
+    company_id: int
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One account's part of a posting."""
+
+    account: Account
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """A movement of money: legs that add up to zero, each account once."""
+
+    scope: Scope
+    kind: Kind
+    reference: str
+    legs: Sequence[Leg]
+
+    def __post_init__(self) -> None:
+        """Refuse to exist unbalanced."""
+        assert sum(leg.amount for leg in self.legs) == 0, "a posting adds up to zero"
+        assert all(leg.amount for leg in self.legs), "every leg moves something"
+        assert 2 <= len({leg.account for leg in self.legs}) == len(self.legs), "each account once"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRelease:
+    """Money that waits in an account until a day."""
+
+    scope: Scope
+    transaction_id: str
+    account: Account
+    part: int
+    due_on: date
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken out of one scheduled release."""
+
+    transaction_id: str
+    account: Account
+    part: int
+    due_on: date
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where held money was taken from, so that it can be put back there."""
+
+    available: int = 0
+    release: int = 0
+    reserve: int = 0
+    debt: int = 0
+    taken: Sequence[Taken] = ()
+
+    @property
+    def amount(self) -> int:
+        """All of it."""
+        return self.available + self.release + self.reserve + self.debt
+
+
+class HoldKind(StrEnum):
+    """Why money is held, and so in which account."""
+
+    REFUND = "refund"
+    BLOCK = "block"
+    DISPUTE = "dispute"
+
+    @property
+    def account(self) -> Account:
+        """The account that holds it."""
+        return {
+            HoldKind.REFUND: Account.REFUND,
+            HoldKind.BLOCK: Account.BLOCKED,
+            HoldKind.DISPUTE: Account.DISPUTE,
+        }[self]
+
+    @property
+    def sources(self) -> Sequence[Account]:
+        """Where the money is taken from, in this order; the rest becomes debt."""
+        if self is HoldKind.REFUND:
+            return (Account.AVAILABLE, Account.RELEASE)
+        return (Account.AVAILABLE, Account.RELEASE, Account.RESERVE)
+
+
+class Resolution(StrEnum):
+    """How a hold ended."""
+
+    RESTORED = "restored"
+    PAID_OUT = "paid_out"
+    RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Money taken aside."""
+
+    scope: Scope
+    kind: HoldKind
+    reference: str
+    split: Split
+    opened_at: datetime
+    resolution: Resolution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A payment as the ledger sees it: what came in, what we keep, and when the rest is free."""
+
+    scope: Scope
+    transaction_id: str
+    source: Account
+    amount: int
+    fee: int
+    releases: Sequence[ScheduledRelease] = ()
+    """What does not become available at once, in the release and in the reserve account."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLine:
+    """One movement of the available balance."""
+
+    number: int
+    kind: Kind
+    reference: str
+    amount: int
+    balance_after: int
+    created_at: datetime

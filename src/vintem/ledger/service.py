@@ -1,0 +1,321 @@
+"""What happens to money; every function runs inside the caller's atomic block."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Final
+
+import structlog
+
+from vintem.kit.clock import business_day
+from vintem.ledger import recipes, store
+from vintem.ledger.model import (
+    BALANCED,
+    Account,
+    Balances,
+    Capture,
+    Hold,
+    HoldKind,
+    Kind,
+    Posting,
+    Resolution,
+    Scope,
+    Split,
+    StatementLine,
+    Taken,
+)
+from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
+from vintem.runtime.group_commit import GroupCommit
+
+log = structlog.get_logger()
+
+RELEASES_AT_ONCE_MAX: Final = 200
+
+
+async def capture_many(block: Connection, payments: Sequence[Capture], *, now: datetime) -> None:
+    """Book payments that came in and schedule what waits."""
+    await _post(block, [recipes.capture(payment) for payment in payments], now)
+    releases = [release for payment in payments for release in payment.releases]
+    if releases:
+        await store.insert_releases(block, releases)
+    await _recover_debts(
+        block,
+        {payment.scope: f"{Kind.CAPTURE}/{payment.transaction_id}" for payment in payments},
+        now,
+    )
+
+
+async def hold(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    transaction_id: str,
+    amount: int,
+    now: datetime,
+) -> None:
+    """Take money aside; what the company does not have becomes its debt."""
+    balances = await _lock_balances(block, scope)
+    split = recipes.waterfall(balances, amount, kind.sources)
+    taken = [
+        *await _take_from_schedule(block, scope, Account.RELEASE, split.release, transaction_id),
+        *await _take_from_schedule(block, scope, Account.RESERVE, split.reserve, transaction_id),
+    ]
+    split = Split(split.available, split.release, split.reserve, split.debt, taken)
+    await _post(block, [recipes.hold(scope, kind, reference, split)], now)
+    await store.insert_hold(block, Hold(scope, kind, reference, split, now))
+
+
+async def restore(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    posting_kind: Kind,
+    now: datetime,
+) -> None:
+    """Put held money back where it came from."""
+    split = await _resolved(block, scope, kind, reference, Resolution.RESTORED, None, now)
+    await _put_back(
+        block, scope, posting_kind, reference, out_of=kind.account, split=split, now=now
+    )
+
+
+async def pay_out(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    posting_kind: Kind,
+    to: Account,
+    now: datetime,
+) -> None:
+    """Let held money leave for good."""
+    split = await _resolved(block, scope, kind, reference, Resolution.PAID_OUT, None, now)
+    posting = recipes.pay_out(
+        scope, posting_kind, reference, out_of=kind.account, to=to, amount=split.amount
+    )
+    await _post(block, [posting], now)
+
+
+async def take_back(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    posting_kind: Kind,
+    source: Account,
+    now: datetime,
+) -> None:
+    """Put money that had left back where it was held from."""
+    split = await _resolved(
+        block, scope, kind, reference, Resolution.RETURNED, Resolution.PAID_OUT, now
+    )
+    await _put_back(block, scope, posting_kind, reference, out_of=source, split=split, now=now)
+
+
+async def charge_dispute_fee(
+    block: Connection, scope: Scope, reference: str, *, amount: int, now: datetime
+) -> None:
+    """Charge for a lost dispute."""
+    if amount:
+        balances = await _lock_balances(block, scope)
+        split = recipes.waterfall(balances, amount, [Account.AVAILABLE])
+        await _post(block, [recipes.dispute_fee(scope, reference, split)], now)
+
+
+async def book_unclaimed(
+    block: Connection,
+    scope: Scope,
+    reference: str,
+    *,
+    source: Account,
+    amount: int,
+    now: datetime,
+) -> None:
+    """Keep money that came in and belongs to no payment where somebody looks at it."""
+    posting = recipes.unclaimed(scope, reference, source=source, amount=amount)
+    await _post(block, [posting], now)
+
+
+async def release_due(database: Database, *, now: datetime) -> int:
+    """Make everything available that is due; any number of workers may do this at once."""
+    today = business_day(now)
+    companies = await store.list_companies_with_due_releases(database, today=today)
+    released = 0
+    for company_id in companies:
+        try:
+            while count := await _release_due_of(database, company_id, today, now):
+                released += count
+        except DatabaseUnavailableError:
+            raise
+        except Exception:
+            # One company's trouble must not keep the others waiting.
+            log.exception("money could not be released", company_id=company_id)
+    return released
+
+
+class BalanceReader:
+    """Reads balances; calls that arrive together share one statement, as writes share a commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._reads = GroupCommit[Scope, Balances](
+            database, _read_many, sort_key=lambda scope: (scope.company_id, scope.environment)
+        )
+
+    async def read(self, scope: Scope) -> Balances:
+        """What stands in each account at some moment after the call."""
+        return await self._reads.write(scope)
+
+    async def close(self) -> None:
+        """Answer what is waiting, then stop."""
+        await self._reads.close()
+
+
+async def _read_many(db: Connection, scopes: Sequence[Scope]) -> Sequence[Balances]:
+    found = await store.read_balances(db, set(scopes))
+    # A company that never had money has nothing in all of its accounts.
+    nothing = dict.fromkeys(BALANCED, 0)
+    return [nothing | found.get(scope, {}) for scope in scopes]
+
+
+async def next_releases(
+    db: Connection, scope: Scope, *, rows_max: int
+) -> Sequence[tuple[date, int]]:
+    """The next days on which something becomes available."""
+    return await store.list_next_releases(db, scope, rows_max=rows_max)
+
+
+async def statement(
+    db: Connection, scope: Scope, *, before: int | None, rows_max: int
+) -> Sequence[StatementLine]:
+    """The movements of the available balance, the newest first."""
+    return await store.list_statement(db, scope, before=before, rows_max=rows_max)
+
+
+async def _post(block: Connection, postings: Sequence[Posting], now: datetime) -> None:
+    """Write postings, opening the accounts of a company with its first one."""
+    if not await store.post_and_lock_accounts(block, postings, now=now):
+        await store.insert_accounts(block, {posting.scope.company_id for posting in postings})
+        is_posted = await store.post_and_lock_accounts(block, postings, now=now)
+        assert is_posted, "the accounts are open now"
+
+
+async def _lock_balances(block: Connection, scope: Scope) -> Balances:
+    """Lock all balances, opening the accounts of a company that has had no posting on them."""
+    balances = await store.lock_balances(block, scope)
+    if not balances:
+        await store.insert_accounts(block, {scope.company_id})
+        balances = await store.lock_balances(block, scope)
+    return balances
+
+
+async def _release_due_of(database: Database, company_id: int, today: date, now: datetime) -> int:
+    async def release(block: Connection) -> int:
+        # Accounts before the schedule, as holds do; so workers take turns within a company.
+        await store.lock_accounts(block, company_id)
+        due = await store.claim_due_releases(
+            block, company_id, today=today, now=now, rows_max=RELEASES_AT_ONCE_MAX
+        )
+        postings = [
+            recipes.release(
+                row.scope,
+                f"{row.transaction_id}/{row.part}",
+                account=row.account,
+                amount=row.amount,
+            )
+            for row in due
+            if row.amount
+        ]
+        if postings:
+            await _post(block, postings, now)
+            references = {
+                posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings
+            }
+            await _recover_debts(block, references, now)
+        return len(due)
+
+    return await database.atomically(release)
+
+
+async def _recover_debts(block: Connection, references: Mapping[Scope, str], now: datetime) -> None:
+    """Pay debt off with what has just become available, before anything else can use it."""
+    postings = [
+        recipes.debt_recovery(scope, references[scope], amount=min(owed, available))
+        for scope, owed, available in await store.list_debts(block, list(references))
+    ]
+    if postings:
+        await _post(block, postings, now)
+
+
+async def _take_from_schedule(
+    block: Connection, scope: Scope, account: Account, amount: int, transaction_id: str
+) -> Sequence[Taken]:
+    """Take an amount out of what waits: the payment's own first, then the latest due."""
+    if not amount:
+        return ()
+    taken, left = [], amount
+    for waiting in await store.lock_open_releases(
+        block, scope, account, first_transaction_id=transaction_id
+    ):
+        part = min(left, waiting.amount)
+        taken.append(
+            Taken(waiting.transaction_id, waiting.account, waiting.part, waiting.due_on, part)
+        )
+        left -= part
+        if not left:
+            break
+    assert not left, "the schedule holds what the account holds"
+    changed = await store.change_open_releases(block, scope, taken, sign=-1)
+    assert len(changed) == len(taken), "what waits cannot be released under our lock"
+    return taken
+
+
+async def _put_back(
+    block: Connection,
+    scope: Scope,
+    kind: Kind,
+    reference: str,
+    *,
+    out_of: Account,
+    split: Split,
+    now: datetime,
+) -> None:
+    balances = await _lock_balances(block, scope)
+    today = business_day(now)
+    past_due = {Account.RELEASE: split.release, Account.RESERVE: split.reserve}
+    # What has been released by a clock ahead of ours is not scheduled again: it is past due too.
+    not_due = [taken for taken in split.taken if taken.due_on > today]
+    if not_due:
+        for taken in await store.change_open_releases(block, scope, not_due, sign=1):
+            past_due[taken.account] -= taken.amount
+    posting = recipes.put_back(
+        scope,
+        kind,
+        reference,
+        out_of=out_of,
+        split=split,
+        debt_owed=-balances[Account.DEBT],
+        past_due=past_due,
+    )
+    await _post(block, [posting], now)
+    await _recover_debts(block, {scope: f"{kind}/{reference}"}, now)
+
+
+async def _resolved(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    resolution: Resolution,
+    was: Resolution | None,
+    now: datetime,
+) -> Split:
+    split = await store.resolve_hold(
+        block, scope, kind, reference, resolution=resolution, was=was, now=now
+    )
+    assert split is not None, "a hold is resolved once"
+    return split

@@ -1,0 +1,419 @@
+"""The SQL of accounts, postings, holds and the schedule of releases."""
+
+from collections.abc import Collection, Sequence
+from datetime import date, datetime
+from typing import Final
+
+import msgspec
+
+from vintem.ledger.model import (
+    BALANCED,
+    Account,
+    Balances,
+    Hold,
+    HoldKind,
+    Kind,
+    Posting,
+    Resolution,
+    ScheduledRelease,
+    Scope,
+    Split,
+    StatementLine,
+    Taken,
+)
+from vintem.runtime.db import Connection, Row
+
+POST: Final = """
+with leg as (
+    select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[],
+        $6::bigint[]) as l (number, line, company_id, environment, code, amount)
+),
+delta as (
+    select company_id, environment, code, sum(amount)::bigint as total, count(*) as legs
+    from leg where code = any($7::text[])
+    group by company_id, environment, code
+),
+locked as materialized (
+    select a.company_id, a.environment, a.code, a.balance, a.version
+    from account a join delta d on d.company_id = a.company_id
+        and d.environment = a.environment and d.code = a.code
+    order by a.company_id, a.environment, a.code
+    for update of a
+),
+moved as (
+    update account a set balance = k.balance + d.total, version = k.version + d.legs
+    from locked k join delta d on d.company_id = k.company_id
+        and d.environment = k.environment and d.code = k.code
+    where a.company_id = k.company_id and a.environment = k.environment
+        and a.code = k.code
+        and (select count(*) from locked) = (select count(*) from delta)
+    returning a.company_id
+),
+numbered as (
+    select l.number, l.line, l.company_id, l.environment, l.code, l.amount,
+        k.version + row_number() over each_account as version,
+        (k.balance + sum(l.amount) over each_account)::bigint as after
+    from leg l left join locked k on k.company_id = l.company_id
+        and k.environment = l.environment and k.code = l.code
+    window each_account as (
+        partition by l.company_id, l.environment, l.code order by l.number, l.line
+    )
+),
+posted as (
+    insert into posting (
+        company_id, environment, kind, reference, codes, amounts, versions,
+        available_amount, available_version, available_after, created_at
+    )
+    select n.company_id, n.environment, f.kind, f.reference,
+        array_agg(n.code order by n.line), array_agg(n.amount order by n.line),
+        array_agg(coalesce(n.version, 0) order by n.line),
+        max(n.amount) filter (where n.code = 'available'),
+        max(n.version) filter (where n.code = 'available'),
+        max(n.after) filter (where n.code = 'available'),
+        $11
+    from unnest($8::bigint[], $9::text[], $10::text[]) as f (number, kind, reference)
+    join numbered n on n.number = f.number
+    where (select count(*) from locked) = (select count(*) from delta)
+    group by f.number, f.kind, f.reference, n.company_id, n.environment
+    returning company_id
+)
+select (select count(*) from posted)
+"""
+
+
+async def insert_accounts(db: Connection, company_ids: Collection[int]) -> None:
+    """Open the accounts of companies in both environments, where they are not open yet."""
+    await db.execute(
+        """
+        insert into account (company_id, environment, code)
+        select c.company_id, e.environment, a.code
+        from unnest($1::bigint[]) as c (company_id) cross join unnest($2::text[]) as e (environment)
+        cross join unnest($3::text[]) as a (code)
+        on conflict do nothing
+        """,
+        sorted(company_ids),
+        ["live", "test"],
+        list(BALANCED),
+    )
+
+
+async def post_and_lock_accounts(
+    db: Connection, postings: Sequence[Posting], *, now: datetime
+) -> bool:
+    """Write postings in their order and move the balances, accounts locked by company and code.
+
+    A balance that would fall below its limit, or a posting that exists, fails all of them. Writes
+    nothing and says so when a company's accounts are not open yet.
+    """
+    legs = [
+        (number, line, posting.scope, leg)
+        for number, posting in enumerate(postings)
+        for line, leg in enumerate(posting.legs)
+    ]
+    written = await db.fetchval(
+        POST,
+        [number for number, _, _, _ in legs],
+        [line for _, line, _, _ in legs],
+        [scope.company_id for _, _, scope, _ in legs],
+        [scope.environment for _, _, scope, _ in legs],
+        [leg.account for _, _, _, leg in legs],
+        [leg.amount for _, _, _, leg in legs],
+        list(BALANCED),
+        list(range(len(postings))),
+        [posting.kind for posting in postings],
+        [posting.reference for posting in postings],
+        now,
+    )
+    assert written in {0, len(postings)}, "all postings or none"
+    return bool(written)
+
+
+async def lock_balances(db: Connection, scope: Scope) -> Balances:
+    """Read all balances and keep others from changing them until the block ends.
+
+    There are none when the company's accounts are not open yet.
+    """
+    rows = await db.fetch(
+        """
+        select code, balance from account where company_id = $1 and environment = $2
+        order by code for update
+        """,
+        scope.company_id,
+        scope.environment,
+    )
+    return {Account(row["code"]): row["balance"] for row in rows}
+
+
+async def lock_accounts(db: Connection, company_id: int) -> None:
+    """Keep others from changing any balance of a company until the block ends."""
+    await db.execute(
+        "select from account where company_id = $1 order by environment, code for update",
+        company_id,
+    )
+
+
+async def read_balances(
+    db: Connection, scopes: Collection[Scope]
+) -> dict[Scope, dict[Account, int]]:
+    """Read all balances of some ledgers as they are."""
+    rows = await db.fetch(
+        """
+        select a.company_id, a.environment, a.code, a.balance
+        from unnest($1::bigint[], $2::text[]) as s (company_id, environment)
+        join account a on a.company_id = s.company_id and a.environment = s.environment
+        """,
+        [scope.company_id for scope in scopes],
+        [scope.environment for scope in scopes],
+    )
+    found: dict[Scope, dict[Account, int]] = {}
+    for row in rows:
+        scope = Scope(row["company_id"], row["environment"])
+        found.setdefault(scope, {})[Account(row["code"])] = row["balance"]
+    return found
+
+
+async def list_debts(db: Connection, scopes: Sequence[Scope]) -> Sequence[tuple[Scope, int, int]]:
+    """Of these, who owes us how much and has how much available; their accounts are locked."""
+    rows = await db.fetch(
+        """
+        select d.company_id, d.environment, -d.balance as owed, a.balance as available
+        from unnest($1::bigint[], $2::text[]) as s (company_id, environment)
+        join account d on d.company_id = s.company_id and d.environment = s.environment
+            and d.code = 'debt'
+        join account a on a.company_id = s.company_id and a.environment = s.environment
+            and a.code = 'available'
+        where d.balance < 0 and a.balance > 0
+        """,
+        [scope.company_id for scope in scopes],
+        [scope.environment for scope in scopes],
+    )
+    return [
+        (Scope(row["company_id"], row["environment"]), row["owed"], row["available"])
+        for row in rows
+    ]
+
+
+async def insert_releases(db: Connection, releases: Sequence[ScheduledRelease]) -> None:
+    """Write down when waiting money becomes available."""
+    await db.execute(
+        """
+        insert into release_schedule (
+            company_id, environment, transaction_id, account, part, due_on, amount, open
+        )
+        select company_id, environment, transaction_id, account, part, due_on, amount, amount
+        from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::date[],
+            $7::bigint[]) as r (
+            company_id, environment, transaction_id, account, part, due_on, amount
+        )
+        """,
+        [release.scope.company_id for release in releases],
+        [release.scope.environment for release in releases],
+        [release.transaction_id for release in releases],
+        [release.account for release in releases],
+        [release.part for release in releases],
+        [release.due_on for release in releases],
+        [release.amount for release in releases],
+    )
+
+
+async def lock_open_releases(
+    db: Connection, scope: Scope, account: Account, *, first_transaction_id: str
+) -> Sequence[Taken]:
+    """Lock what still waits in an account: one transaction's first, then the latest due."""
+    rows = await db.fetch(
+        """
+        select transaction_id, account, part, due_on, open from release_schedule
+        where company_id = $1 and environment = $2 and account = $3
+            and released_at is null and open > 0
+        order by transaction_id <> $4, due_on desc, transaction_id, part
+        for update
+        """,
+        scope.company_id,
+        scope.environment,
+        account,
+        first_transaction_id,
+    )
+    return [_taken(row, row["open"]) for row in rows]
+
+
+async def change_open_releases(
+    db: Connection, scope: Scope, changes: Sequence[Taken], *, sign: int
+) -> Sequence[Taken]:
+    """Take amounts out of scheduled releases (sign -1), or put them back (sign 1).
+
+    Returns the changes that were made: a release that has run is not changed any more.
+    """
+    rows = await db.fetch(
+        """
+        update release_schedule r set open = r.open + c.change
+        from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (
+            transaction_id, account, part, change
+        )
+        where r.company_id = $1 and r.transaction_id = c.transaction_id
+            and r.account = c.account and r.part = c.part and r.released_at is null
+        returning r.transaction_id, r.account, r.part, r.due_on, abs(c.change) as amount
+        """,
+        scope.company_id,
+        [change.transaction_id for change in changes],
+        [change.account for change in changes],
+        [change.part for change in changes],
+        [sign * change.amount for change in changes],
+    )
+    return [_taken(row, row["amount"]) for row in rows]
+
+
+async def claim_due_releases(
+    db: Connection, company_id: int, *, today: date, now: datetime, rows_max: int
+) -> Sequence[ScheduledRelease]:
+    """Mark releases that are due as released, and return them with what was still in them.
+
+    The company's accounts are locked before: nobody changes its schedule without that lock.
+    """
+    rows = await db.fetch(
+        """
+        with due as materialized (
+            select transaction_id, account, part, open from release_schedule
+            where company_id = $1 and released_at is null and due_on <= $2
+            order by environment, due_on, transaction_id, account, part
+            limit $4 for update
+        ),
+        released as (
+            update release_schedule r set released_at = $3, open = 0
+            from due d
+            where r.company_id = $1 and r.transaction_id = d.transaction_id
+                and r.account = d.account and r.part = d.part
+            returning r.environment, r.transaction_id, r.account, r.part, r.due_on, d.open
+        )
+        select * from released order by environment, due_on, transaction_id, account, part
+        """,
+        company_id,
+        today,
+        now,
+        rows_max,
+    )
+    return [
+        ScheduledRelease(
+            scope=Scope(company_id, row["environment"]),
+            transaction_id=row["transaction_id"],
+            account=Account(row["account"]),
+            part=row["part"],
+            due_on=row["due_on"],
+            amount=row["open"],
+        )
+        for row in rows
+    ]
+
+
+async def list_companies_with_due_releases(db: Connection, *, today: date) -> Sequence[int]:
+    """Companies for which a release is due."""
+    rows = await db.fetch(
+        """
+        select distinct company_id from release_schedule
+        where released_at is null and due_on <= $1
+        """,
+        today,
+    )
+    return [row["company_id"] for row in rows]
+
+
+async def list_next_releases(
+    db: Connection, scope: Scope, *, rows_max: int
+) -> Sequence[tuple[date, int]]:
+    """The next days on which something becomes available, and how much."""
+    rows = await db.fetch(
+        """
+        select due_on, sum(open)::bigint as amount from release_schedule
+        where company_id = $1 and environment = $2 and released_at is null and open > 0
+        group by due_on order by due_on limit $3
+        """,
+        scope.company_id,
+        scope.environment,
+        rows_max,
+    )
+    return [(row["due_on"], row["amount"]) for row in rows]
+
+
+async def insert_hold(db: Connection, hold: Hold) -> None:
+    """Write down what was taken from where."""
+    await db.execute(
+        """
+        insert into hold (company_id, environment, kind, reference, amount, split, opened_at)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        """,
+        hold.scope.company_id,
+        hold.scope.environment,
+        hold.kind,
+        hold.reference,
+        hold.split.amount,
+        msgspec.json.encode(hold.split).decode(),
+        hold.opened_at,
+    )
+
+
+async def resolve_hold(
+    db: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    resolution: Resolution,
+    was: Resolution | None,
+    now: datetime,
+) -> Split | None:
+    """End a hold that is still as expected and return where its money came from."""
+    text = await db.fetchval(
+        """
+        update hold set resolved_at = $5, resolution = $4
+        where company_id = $1 and environment = $7 and kind = $2 and reference = $3
+            and resolution is not distinct from $6
+        returning split
+        """,
+        scope.company_id,
+        kind,
+        reference,
+        resolution,
+        now,
+        was,
+        scope.environment,
+    )
+    return None if text is None else msgspec.json.decode(text, type=Split)
+
+
+async def list_statement(
+    db: Connection, scope: Scope, *, before: int | None, rows_max: int
+) -> Sequence[StatementLine]:
+    """The newest movements of the available balance before a number."""
+    rows = await db.fetch(
+        """
+        select available_version, kind, reference, available_amount, available_after, created_at
+        from posting
+        where company_id = $1 and environment = $2 and available_version is not null
+            and available_version < coalesce($3, 9223372036854775807)
+        order by available_version desc limit $4
+        """,
+        scope.company_id,
+        scope.environment,
+        before,
+        rows_max,
+    )
+    return [
+        StatementLine(
+            number=row["available_version"],
+            kind=Kind(row["kind"]),
+            reference=row["reference"],
+            amount=row["available_amount"],
+            balance_after=row["available_after"],
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]
+
+
+def _taken(row: Row, amount: int) -> Taken:
+    return Taken(
+        transaction_id=row["transaction_id"],
+        account=Account(row["account"]),
+        part=row["part"],
+        due_on=row["due_on"],
+        amount=amount,
+    )

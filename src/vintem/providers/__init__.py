@@ -1,0 +1,1 @@
+"""Those who move money for us, behind ports of our own."""

@@ -1,0 +1,1 @@
+"""Money coming in."""

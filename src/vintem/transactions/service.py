@@ -1,0 +1,237 @@
+"""What integrators, providers and the worker can have done to payments."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from vintem.brazil.br_code import end_to_end_id
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.intent import Intent, IntentReused
+from vintem.kit.paging import Cursor
+from vintem.ledger.model import Scope
+from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
+from vintem.runtime.group_commit import GroupCommit
+from vintem.transactions import card_tokens, moves, store
+from vintem.transactions.batches import (
+    Confirmed,
+    Created,
+    Creation,
+    Payment,
+    confirm_many,
+    create_many,
+    creation_order,
+    payment_order,
+    write_new,
+)
+from vintem.transactions.model import (
+    Filter,
+    Refund,
+    Status,
+    StatusReason,
+    Transaction,
+    check_refund,
+)
+
+log = structlog.get_logger()
+
+SANDBOX_ISPB: Final = "99999999"
+DUE_AT_ONCE_MAX: Final = 100
+
+
+class Transactions:
+    """Creates and confirms payments, many callers to a commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._creations = GroupCommit[Creation, Created](
+            database, create_many, sort_key=creation_order
+        )
+        self._payments = GroupCommit[Payment, Confirmed | None](
+            database, confirm_many, sort_key=payment_order
+        )
+
+    async def close(self) -> None:
+        """Write what is waiting, then stop."""
+        await self._creations.close()
+        await self._payments.close()
+
+    async def create(self, creation: Creation, intent: Intent) -> Created:
+        """Create a payment once an intent."""
+        if creation.card_token_digest is not None:
+            return await self._database.atomically(
+                _creation_by_token(creation, creation.card_token_digest, intent)
+            )
+        created = await self._creations.write(creation)
+        if created.is_replay:
+            refuse_other_intent(created.transaction, intent)
+        return created
+
+    async def confirm(self, payment: Payment) -> Confirmed:
+        """Book a payment that was made; asked again, it is as it was."""
+        confirmed = await self._payments.write(payment)
+        if confirmed is None:
+            raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
+        return confirmed
+
+    async def move(
+        self, scope: Scope, transaction_id: str, status: Status, *, now: datetime
+    ) -> Transaction:
+        """Force a legal move, as the provider, an analyst or a dispute would."""
+        if status is Status.PAID:
+            name = end_to_end_id(ispb=SANDBOX_ISPB, moment=now, suffix=transaction_id[-11:])
+            confirmed = await self.confirm(Payment(scope, transaction_id, name, now))
+            if confirmed.is_moved:
+                return confirmed.transaction
+
+        async def move(block: Connection) -> Transaction:
+            locked = await _lock(block, scope, transaction_id)
+            refuse_illegal(locked, status)
+            return await moves.move(block, locked, status, REASONS.get(status), now=now)
+
+        return await self._database.atomically(move)
+
+    async def cancel(self, scope: Scope, transaction_id: str, *, now: datetime) -> Transaction:
+        """Cancel a payment that nobody has made yet."""
+
+        async def cancel(block: Connection) -> Transaction:
+            locked = await _lock(block, scope, transaction_id)
+            if locked.status is not Status.PENDING:
+                raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
+            return await moves.move(block, locked, Status.CANCELLED, StatusReason.MERCHANT, now=now)
+
+        return await self._database.atomically(cancel)
+
+    async def refund(
+        self,
+        scope: Scope,
+        transaction_id: str,
+        intent: Intent,
+        *,
+        amount: int | None,
+        reason: str | None,
+        now: datetime,
+    ) -> tuple[Refund, bool]:
+        """Give money back once an intent; says whether this answer repeats an earlier one."""
+
+        async def refund(block: Connection) -> tuple[Refund, bool]:
+            locked = await _lock(block, scope, transaction_id)
+            earlier = await store.find_refund_by_key(block, scope, transaction_id, intent.key)
+            if earlier is not None:
+                if earlier.fingerprint != intent.fingerprint:
+                    raise IntentReused(earlier.created_at)
+                return earlier, True
+            wanted = check_refund(locked, amount, now=now)
+            return await moves.refund(block, locked, wanted, reason, intent, now=now), False
+
+        return await self._database.atomically(refund)
+
+
+REASONS: Final = {
+    Status.BLOCKED: StatusReason.RISK,
+    Status.FAILED: StatusReason.PROVIDER,
+    Status.CANCELLED: StatusReason.PROVIDER,
+}
+
+
+async def get(db: Connection, scope: Scope, transaction_id: str) -> Transaction:
+    """Find a payment, or refuse."""
+    transaction = await store.find(db, scope, transaction_id)
+    if transaction is None:
+        raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
+    return transaction
+
+
+async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Transaction | None:
+    """Find what an intent made before; refuse the key of another intent."""
+    transaction = await store.find_by_key(db, scope, intent.key)
+    if transaction is not None:
+        refuse_other_intent(transaction, intent)
+    return transaction
+
+
+async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Sequence[Refund]:
+    """The refunds of one company's payments."""
+    return await moves.refunds_of(db, transactions)
+
+
+async def list_page(
+    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
+) -> Sequence[Transaction]:
+    """List payments, the newest first."""
+    return await store.list_page(db, wanted, cursor=cursor, offset=offset, rows_max=rows_max)
+
+
+async def count(db: Connection, wanted: Filter) -> int:
+    """Count payments, as far as anybody wants to know."""
+    return await store.count(db, wanted)
+
+
+async def move_due(database: Database, *, now: datetime) -> int:
+    """Do to every payment what is due by now; any number of workers may do this at once."""
+    moved = 0
+    for company_id in await store.list_companies_with_due(database, now=now):
+        try:
+            while count := await database.atomically(_due_moves(company_id, now)):
+                moved += count
+        except DatabaseUnavailableError:
+            raise
+        except Exception:
+            # One company's trouble must not keep the others waiting.
+            log.exception("due payments could not be moved", company_id=company_id)
+    return moved
+
+
+def refuse_other_intent(transaction: Transaction, intent: Intent) -> None:
+    """Refuse a key that stands for another request."""
+    if transaction.fingerprint != intent.fingerprint:
+        raise IntentReused(transaction.created_at)
+
+
+def refuse_illegal(transaction: Transaction, status: Status) -> None:
+    """Refuse a move that the table of moves does not have."""
+    if not transaction.may_become(status):
+        raise Refusal(
+            ErrorCode.INVALID_STATE,
+            f"A {transaction.status} transaction cannot become {status}.",
+            details={"status": transaction.status},
+        )
+
+
+def _creation_by_token(
+    creation: Creation, token_digest: bytes, intent: Intent
+) -> Callable[[Connection], Awaitable[Created]]:
+    """Use up a card token in the commit that creates its payment: both happen, or neither."""
+    made = creation.new.transaction
+
+    async def create(block: Connection) -> Created:
+        if not await card_tokens.spend(block, made.scope, token_digest, now=made.created_at):
+            raise Refusal(ErrorCode.CARD_TOKEN_INVALID)
+        if await write_new(block, [creation]):
+            return Created(made, is_replay=False)
+        [holder] = await store.find_by_keys(block, [made])
+        # The refusal undoes the block, so that the token of another request can still be used.
+        refuse_other_intent(holder, intent)
+        return Created(holder, is_replay=True)
+
+    return create
+
+
+def _due_moves(company_id: int, now: datetime) -> Callable[[Connection], Awaitable[int]]:
+    async def move(block: Connection) -> int:
+        due = await store.lock_due(block, company_id, now=now, rows_max=DUE_AT_ONCE_MAX)
+        for transaction in due:
+            await moves.move_when_due(block, transaction, now=now)
+        return len(due)
+
+    return move
+
+
+async def _lock(block: Connection, scope: Scope, transaction_id: str) -> Transaction:
+    """Lock a payment that somebody decides about: what was due by itself is off."""
+    transaction = await store.lock(block, scope, transaction_id)
+    if transaction is None:
+        raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
+    return replace(transaction, steps=(), due_at=None)

@@ -1,0 +1,449 @@
+"""The SQL of payments, their history and their refunds."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
+from vintem.ledger.model import Scope
+from vintem.runtime.db import Connection, Row
+from vintem.transactions.model import (
+    Filter,
+    NewTransaction,
+    PaymentMethod,
+    Refund,
+    RefundStatus,
+    Status,
+    StatusReason,
+    Step,
+    Terms,
+    Transaction,
+)
+
+
+async def insert_transactions(db: Connection, new: Sequence[NewTransaction]) -> set[str]:
+    """Add payments with their first history row; return the ids of those whose key was free."""
+    made = [each.transaction for each in new]
+    rows = await db.fetch(
+        """
+        with d as (
+            select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
+                $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bytea[],
+                $12::bytea[], $13::text[], $14::bytea[], $15::text[], $16::text[],
+                $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::timestamptz[],
+                $21::timestamptz[], $22::text[], $23::text[]) as d (
+                company_id, transaction_id, environment, status, status_reason, payment_method,
+                amount, fee, installments, external_ref, document_digest, document_sealed,
+                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
+                expires_at, due_at, end_to_end_id, steps)
+        ),
+        t as (
+            insert into transaction (
+                company_id, transaction_id, environment, status, status_reason, payment_method,
+                amount, fee, installments, external_ref, document_digest, document_sealed,
+                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
+                expires_at, due_at, end_to_end_id, steps, sequence)
+            select company_id, transaction_id, environment, status, status_reason, payment_method,
+                amount, fee, installments, external_ref, document_digest, document_sealed,
+                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
+                expires_at, due_at, end_to_end_id, steps, 1
+            from d
+            on conflict do nothing
+            returning company_id, transaction_id, status, status_reason, created_at
+        ),
+        h as (
+            insert into transaction_history (
+                company_id, transaction_id, sequence, to_status, reason, created_at)
+            select company_id, transaction_id, 1, status, status_reason, created_at from t
+        )
+        select transaction_id from t
+        """,
+        [each.company_id for each in made],
+        [each.transaction_id for each in made],
+        [each.environment for each in made],
+        [each.status for each in made],
+        [each.status_reason for each in made],
+        [each.payment_method for each in made],
+        [each.amount for each in made],
+        [each.fee for each in made],
+        [each.installments for each in made],
+        [each.external_ref for each in new],
+        [each.document_digest for each in new],
+        [each.document_sealed for each in made],
+        [each.idempotency_key for each in made],
+        [each.fingerprint for each in made],
+        [each.details for each in made],
+        [msgspec.json.encode(each.terms).decode() for each in made],
+        [each.created_at for each in made],
+        [each.updated_at for each in made],
+        [each.paid_at for each in made],
+        [each.expires_at for each in made],
+        [each.due_at for each in made],
+        [each.end_to_end_id for each in made],
+        [msgspec.json.encode(each.steps).decode() for each in made],
+    )
+    return {row["transaction_id"] for row in rows}
+
+
+async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequence[Transaction]:
+    """Find the payments that hold these payments' idempotency keys."""
+    rows = await db.fetch(
+        """
+        select t.* from unnest($1::bigint[], $2::text[], $3::text[]) as k (
+            company_id, environment, idempotency_key)
+        join transaction t on t.company_id = k.company_id and t.environment = k.environment
+            and t.idempotency_key = k.idempotency_key
+        """,
+        [each.company_id for each in wanted],
+        [each.environment for each in wanted],
+        [each.idempotency_key for each in wanted],
+    )
+    return [_transaction(row) for row in rows]
+
+
+async def find_by_key(db: Connection, scope: Scope, idempotency_key: str) -> Transaction | None:
+    """Find the payment that holds an idempotency key."""
+    row = await db.fetchrow(
+        """
+        select * from transaction
+        where company_id = $1 and environment = $2 and idempotency_key = $3
+        """,
+        scope.company_id,
+        scope.environment,
+        idempotency_key,
+    )
+    return None if row is None else _transaction(row)
+
+
+async def find(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
+    """Find a payment."""
+    row = await db.fetchrow(
+        """
+        select * from transaction
+        where company_id = $1 and transaction_id = $3 and environment = $2
+        """,
+        scope.company_id,
+        scope.environment,
+        transaction_id,
+    )
+    return None if row is None else _transaction(row)
+
+
+async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
+    """Find a payment and keep others from changing it until the block ends."""
+    row = await db.fetchrow(
+        """
+        select * from transaction
+        where company_id = $1 and transaction_id = $3 and environment = $2
+        for update
+        """,
+        scope.company_id,
+        scope.environment,
+        transaction_id,
+    )
+    return None if row is None else _transaction(row)
+
+
+async def lock_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
+    """Find payments and keep others from changing them, locked in the order of company and id."""
+    rows = await db.fetch(
+        """
+        select t.* from unnest($1::bigint[], $2::text[], $3::text[]) as w (
+            company_id, environment, transaction_id)
+        join transaction t on t.company_id = w.company_id
+            and t.transaction_id = w.transaction_id and t.environment = w.environment
+        order by t.company_id, t.transaction_id
+        for update of t
+        """,
+        [scope.company_id for scope, _ in wanted],
+        [scope.environment for scope, _ in wanted],
+        [transaction_id for _, transaction_id in wanted],
+    )
+    return [_transaction(row) for row in rows]
+
+
+async def update_moved(
+    db: Connection, moved: Sequence[tuple[Transaction, Status]], *, now: datetime
+) -> None:
+    """Write locked payments as they stand now, each with a history row of where it stood."""
+    await db.execute(
+        """
+        with d as (
+            select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
+                $6::bigint[], $7::text[], $8::text[], $9::timestamptz[], $10::timestamptz[],
+                $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[]) as d (
+                company_id, transaction_id, status, status_reason, refunded_amount, sequence,
+                hold_reference, end_to_end_id, paid_at, cancelled_at, refunded_at, due_at,
+                from_status, steps)
+        ),
+        t as (
+            update transaction t set status = d.status, status_reason = d.status_reason,
+                refunded_amount = d.refunded_amount, sequence = d.sequence,
+                hold_reference = d.hold_reference, end_to_end_id = d.end_to_end_id,
+                paid_at = d.paid_at, cancelled_at = d.cancelled_at,
+                refunded_at = d.refunded_at, due_at = d.due_at, steps = d.steps,
+                updated_at = $15
+            from d
+            where t.company_id = d.company_id and t.transaction_id = d.transaction_id
+        )
+        insert into transaction_history (
+            company_id, transaction_id, sequence, from_status, to_status, reason, created_at)
+        select company_id, transaction_id, sequence, from_status, status, status_reason, $15
+        from d
+        """,
+        [each.company_id for each, _ in moved],
+        [each.transaction_id for each, _ in moved],
+        [each.status for each, _ in moved],
+        [each.status_reason for each, _ in moved],
+        [each.refunded_amount for each, _ in moved],
+        [each.sequence for each, _ in moved],
+        [each.hold_reference for each, _ in moved],
+        [each.end_to_end_id for each, _ in moved],
+        [each.paid_at for each, _ in moved],
+        [each.cancelled_at for each, _ in moved],
+        [each.refunded_at for each, _ in moved],
+        [each.due_at for each, _ in moved],
+        [was for _, was in moved],
+        [msgspec.json.encode(each.steps).decode() for each, _ in moved],
+        now,
+    )
+
+
+async def update_refunded_amount(
+    db: Connection, transaction: Transaction, *, now: datetime
+) -> None:
+    """Write how much of a locked payment has been given back, its status unchanged."""
+    await db.execute(
+        """
+        update transaction set refunded_amount = $3, updated_at = $4
+        where company_id = $1 and transaction_id = $2
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        transaction.refunded_amount,
+        now,
+    )
+
+
+async def update_due(db: Connection, transaction: Transaction, *, now: datetime) -> None:
+    """Write what is due next for a locked payment, its status unchanged."""
+    await db.execute(
+        """
+        update transaction set steps = $3, due_at = $4, updated_at = $5
+        where company_id = $1 and transaction_id = $2
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        msgspec.json.encode(transaction.steps).decode(),
+        transaction.due_at,
+        now,
+    )
+
+
+async def has_entered(db: Connection, transaction: Transaction, status: Status) -> bool:
+    """Say whether a payment was in a status before."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from transaction_history
+                where company_id = $1 and transaction_id = $2 and to_status = $3
+            )
+            """,
+            transaction.company_id,
+            transaction.transaction_id,
+            status,
+        )
+    )
+
+
+async def list_page(
+    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
+) -> Sequence[Transaction]:
+    """List payments, the newest first."""
+    rows = await db.fetch(
+        f"""
+        select * from transaction
+        where company_id = $1 and environment = $2 and {_FILTER}
+            and ($11::timestamptz is null or (created_at, transaction_id) < ($11, $12::text))
+        order by created_at desc, transaction_id desc
+        limit $13 offset $14
+        """,  # noqa: S608 - the filter is a constant
+        *_filter_values(wanted),
+        None if cursor is None else cursor.created_at,
+        None if cursor is None else cursor.id,
+        rows_max,
+        offset,
+    )
+    return [_transaction(row) for row in rows]
+
+
+async def count(db: Connection, wanted: Filter) -> int:
+    """Count payments, as far as anybody wants to know."""
+    counted = await db.fetchval(
+        f"""
+        select count(*) from (
+            select from transaction
+            where company_id = $1 and environment = $2 and {_FILTER}
+            limit $11
+        ) as counted
+        """,  # noqa: S608 - the filter is a constant
+        *_filter_values(wanted),
+        COUNTED_ROWS_MAX,
+    )
+    return int(counted)
+
+
+async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[int]:
+    """Companies with a payment that the worker must look at."""
+    rows = await db.fetch("select distinct company_id from transaction where due_at <= $1", now)
+    return [row["company_id"] for row in rows]
+
+
+async def lock_due(
+    db: Connection, company_id: int, *, now: datetime, rows_max: int
+) -> Sequence[Transaction]:
+    """Lock a company's payments that are due, passing over those that another worker holds."""
+    rows = await db.fetch(
+        """
+        select * from transaction where company_id = $1 and due_at <= $2
+        order by due_at, transaction_id limit $3
+        for update skip locked
+        """,
+        company_id,
+        now,
+        rows_max,
+    )
+    return [_transaction(row) for row in rows]
+
+
+async def insert_refund(db: Connection, refund: Refund) -> bool:
+    """Add a refund; false when its key was used for this payment before."""
+    found = await db.fetchval(
+        """
+        insert into refund (
+            company_id, refund_id, transaction_id, environment, amount, status, reason,
+            idempotency_key, fingerprint, created_at, completed_at
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        on conflict do nothing returning true
+        """,
+        refund.company_id,
+        refund.refund_id,
+        refund.transaction_id,
+        refund.environment,
+        refund.amount,
+        refund.status,
+        refund.reason,
+        refund.idempotency_key,
+        refund.fingerprint,
+        refund.created_at,
+        refund.completed_at,
+    )
+    return bool(found)
+
+
+async def find_refund_by_key(
+    db: Connection, scope: Scope, transaction_id: str, idempotency_key: str
+) -> Refund | None:
+    """Find the refund of a payment that holds an idempotency key."""
+    row = await db.fetchrow(
+        """
+        select * from refund
+        where company_id = $1 and transaction_id = $2 and idempotency_key = $3
+        """,
+        scope.company_id,
+        transaction_id,
+        idempotency_key,
+    )
+    return None if row is None else _refund(row)
+
+
+async def list_refunds(
+    db: Connection, company_id: int, transaction_ids: Sequence[str]
+) -> Sequence[Refund]:
+    """The refunds of payments, the oldest first."""
+    rows = await db.fetch(
+        """
+        select * from refund where company_id = $1 and transaction_id = any($2::text[])
+        order by created_at, refund_id
+        """,
+        company_id,
+        list(transaction_ids),
+    )
+    return [_refund(row) for row in rows]
+
+
+_FILTER = """
+    ($3::text[] is null or status = any($3))
+    and ($4::text is null or payment_method = $4)
+    and ($5::timestamptz is null or created_at >= $5)
+    and ($6::timestamptz is null or created_at < $6)
+    and ($7::text is null or external_ref = $7)
+    and ($8::bytea is null or document_digest = $8)
+    and ($9::bigint is null or amount >= $9)
+    and ($10::bigint is null or amount <= $10)
+"""
+
+
+def _filter_values(wanted: Filter) -> tuple[object, ...]:
+    return (
+        wanted.scope.company_id,
+        wanted.scope.environment,
+        None if wanted.statuses is None else list(wanted.statuses),
+        wanted.payment_method,
+        wanted.created_from,
+        wanted.created_before,
+        wanted.external_ref,
+        wanted.document_digest,
+        wanted.amount_min,
+        wanted.amount_max,
+    )
+
+
+def _transaction(row: Row) -> Transaction:
+    reason = row["status_reason"]
+    return Transaction(
+        company_id=row["company_id"],
+        transaction_id=row["transaction_id"],
+        environment=row["environment"],
+        status=Status(row["status"]),
+        status_reason=None if reason is None else StatusReason(reason),
+        payment_method=PaymentMethod(row["payment_method"]),
+        amount=row["amount"],
+        fee=row["fee"],
+        installments=row["installments"],
+        refunded_amount=row["refunded_amount"],
+        idempotency_key=row["idempotency_key"],
+        fingerprint=row["fingerprint"],
+        sequence=row["sequence"],
+        hold_reference=row["hold_reference"],
+        document_sealed=row["document_sealed"],
+        details=row["details"],
+        terms=msgspec.json.decode(row["terms"], type=Terms),
+        steps=msgspec.json.decode(row["steps"], type=list[Step]) if row["steps"] != "[]" else (),
+        end_to_end_id=row["end_to_end_id"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        paid_at=row["paid_at"],
+        expires_at=row["expires_at"],
+        cancelled_at=row["cancelled_at"],
+        refunded_at=row["refunded_at"],
+        due_at=row["due_at"],
+    )
+
+
+def _refund(row: Row) -> Refund:
+    return Refund(
+        company_id=row["company_id"],
+        refund_id=row["refund_id"],
+        transaction_id=row["transaction_id"],
+        environment=row["environment"],
+        amount=row["amount"],
+        status=RefundStatus(row["status"]),
+        reason=row["reason"],
+        idempotency_key=row["idempotency_key"],
+        fingerprint=row["fingerprint"],
+        created_at=row["created_at"],
+        completed_at=row["completed_at"],
+    )

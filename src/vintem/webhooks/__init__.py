@@ -1,0 +1,1 @@
+"""Telling integrators: every status change is an event in the same commit."""

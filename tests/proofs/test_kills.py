@@ -1,0 +1,168 @@
+"""Processes are killed in the middle of payments: nothing acknowledged is lost or done twice."""
+
+import asyncio
+import os
+import random
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from support.api import HttpReply
+from support.platform import Running, client, demo, promised, until, vintem
+from vintem.audit import audit
+from vintem.runtime.db import Database
+from vintem.runtime.embedded import EmbeddedPostgres, read_pid
+
+# More by a switch: PROOF_KILLS=500 PROOF_DATABASE_KILLS=100.
+KILLS = int(os.environ.get("PROOF_KILLS", "20"))
+DATABASE_KILLS = int(os.environ.get("PROOF_DATABASE_KILLS", "3"))
+CALLERS = 12
+AMOUNT = 1_000
+ORDER = {
+    "paymentMethod": "pix",
+    "amount": AMOUNT,
+    "customer": {
+        "name": "Cliente de Teste",
+        "email": "cliente@example.com",
+        "document": {"type": "cpf", "number": "529.982.247-25"},
+    },
+}
+
+
+@dataclass
+class Ledger:
+    """What the integrator's side wrote down: acknowledged payments by their key."""
+
+    created: dict[str, str] = field(default_factory=dict)
+    paid: set[str] = field(default_factory=set)
+    unknown: int = 0
+    number: int = 0
+
+    def next_key(self) -> str:
+        self.number += 1
+        return f"order-{self.number}"
+
+
+async def test_kills_of_processes_lose_no_acknowledged_payment() -> None:
+    async with platform() as (running, database):
+        told = await run_under_load(running, lambda: kill_api(running), times=KILLS, pause=0.3)
+        await assert_nothing_lost(running, database, told)
+
+
+async def test_kills_of_the_database_lose_no_acknowledged_payment() -> None:
+    async with platform() as (running, database):
+        told = await run_under_load(
+            running, lambda: kill_postmaster(running), times=DATABASE_KILLS, pause=2.0
+        )
+        await assert_nothing_lost(running, database, told)
+
+
+@asynccontextmanager
+async def platform() -> AsyncIterator[tuple[Running, Database]]:
+    """A demo whose company may call as often as it likes."""
+    with tempfile.TemporaryDirectory(prefix="vintem-proof-") as name:
+        data = Path(name) / "data"
+        async with demo(data) as running:
+            words = ["company", "set-limits", running.ready["companyId"]]
+            words += ["--transactions-per-second", "100000", "--requests-per-minute", "1000000"]
+            assert (await vintem(*words, "--data", str(data))).status == 0
+            async with client(running) as api:
+                key = running.ready["testSecretKey"]
+
+                async def is_wide() -> bool:
+                    reply = await api.get("/v1/balance", key=key)
+                    return reply.headers["X-RateLimit-Limit"] == "1000000"
+
+                await until(is_wide, seconds=promised(5))
+            database = Database(EmbeddedPostgres(data).url)
+            await database.open()
+            try:
+                yield running, database
+            finally:
+                await database.close()
+
+
+async def run_under_load(
+    running: Running, kill: Callable[[], Awaitable[None]], *, times: int, pause: float
+) -> Ledger:
+    """Let callers create and confirm payments while something is killed so many times."""
+    told, stopping = Ledger(), asyncio.Event()
+    async with client(running) as api:
+
+        async def call(path: str, body: object, key: str | None = None) -> HttpReply | None:
+            headers = {} if key is None else {"X-Idempotency-Key": key}
+            try:
+                return await api.post(
+                    path, key=running.ready["testSecretKey"], json=body, headers=headers
+                )
+            except (aiohttp.ClientError, TimeoutError, ConnectionError):
+                told.unknown += 1
+                return None
+
+        async def caller() -> None:
+            while not stopping.is_set():
+                key = told.next_key()
+                # A retry with the same key until it is acknowledged, as an integrator would.
+                while (reply := await call("/v1/transactions", ORDER, key)) is None or (
+                    reply.status == 503
+                ):
+                    await asyncio.sleep(0.05)
+                assert reply.status in {200, 201}, reply.json
+                told.created[key] = reply.data["id"]
+                path = f"/v1/sandbox/transactions/{reply.data['id']}/simulate"
+                while (paid := await call(path, {"status": "paid"})) is None or paid.status == 503:
+                    await asyncio.sleep(0.05)
+                assert paid.status == 200 or paid.json["error"]["code"] == "INVALID_STATE"
+                told.paid.add(told.created[key])
+
+        callers = [asyncio.create_task(caller()) for _ in range(CALLERS)]
+        for _ in range(times):
+            # Back in work, and in the middle of it.
+            seen = len(told.paid)
+            await until(lambda: len(told.paid) > seen + CALLERS, seconds=promised(20))  # noqa: B023
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            await kill()
+        await asyncio.sleep(1.0)
+        stopping.set()
+        await asyncio.wait_for(asyncio.gather(*callers), promised(60))
+    return told
+
+
+async def kill_api(running: Running) -> None:
+    def find() -> list[int]:
+        return [child.pid for child in running.children("api")]
+
+    await until(lambda: bool(find()), seconds=promised(10))
+    for pid in find()[:1]:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def kill_postmaster(running: Running) -> None:
+    pid = read_pid(running.data / "postgres/postmaster.pid")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+async def assert_nothing_lost(running: Running, database: Database, told: Ledger) -> None:
+    rows = await database.fetch("select transaction_id, idempotency_key, status from transaction")
+    standing = {row["idempotency_key"]: row for row in rows}
+    assert len(standing) == len(rows), "a key holds two payments"
+    assert len(told.created) > 50, "too little happened to prove anything"
+    for key, transaction_id in told.created.items():
+        assert standing[key]["transaction_id"] == transaction_id
+    assert {row["transaction_id"] for row in rows if row["status"] == "paid"} >= told.paid
+    available = await database.fetchval(
+        "select balance from account where environment = 'test' and code = 'available'"
+    )
+    paid = sum(1 for row in rows if row["status"] == "paid")
+    assert available == paid * AMOUNT
+    findings = [finding for finding in await audit(database) if finding.rows]
+    assert findings == []
+    async with client(running) as api:
+        reply = await api.get("/v1/balance", key=running.ready["testSecretKey"])
+        assert reply.data["available"] == available
