@@ -29,6 +29,7 @@ from vintem.runtime.group_commit import GroupCommit
 log = structlog.get_logger()
 
 RELEASES_AT_ONCE_MAX: Final = 200
+READS_AT_ONCE_MAX: Final = 256
 
 
 async def capture_many(block: Connection, payments: Sequence[Capture], *, now: datetime) -> None:
@@ -163,7 +164,12 @@ class BalanceReader:
 
     def __init__(self, database: Database) -> None:
         self._reads = GroupCommit[Scope, Balances](
-            database, _read_many, sort_key=lambda scope: (scope.company_id, scope.environment)
+            database,
+            _read_many,
+            sort_key=lambda scope: (scope.company_id, scope.environment),
+            # One reader with large groups: a second would only make them smaller.
+            flushers=1,
+            rows_max=READS_AT_ONCE_MAX,
         )
 
     async def read(self, scope: Scope) -> Balances:
@@ -179,7 +185,8 @@ async def _read_many(db: Connection, scopes: Sequence[Scope]) -> Sequence[Balanc
     found = await store.read_balances(db, set(scopes))
     # A company that never had money has nothing in all of its accounts.
     nothing = dict.fromkeys(BALANCED, 0)
-    return [nothing | found.get(scope, {}) for scope in scopes]
+    balances = {scope: nothing | found.get(scope, {}) for scope in set(scopes)}
+    return [balances[scope] for scope in scopes]
 
 
 async def next_releases(
