@@ -339,3 +339,16 @@ async def test_small_answers_on_a_kept_connection_are_not_held_back(
         waits.append(time.perf_counter() - started_at)
     # Held back until the other side confirms, the body of an answer would come after 40 ms.
     assert sorted(waits)[len(waits) // 2] < 0.03
+
+
+async def test_the_line_of_a_refused_call_names_its_code_and_who_called(
+    api: Api, tenant: Tenant, worker_id: str
+) -> None:
+    reply = await api.get("/v1/balance", key=tenant.ck_test)
+    line = next(
+        json.loads(each)
+        for each in log_of(worker_id).splitlines()
+        if reply.headers["x-request-id"] in each
+    )
+    assert line["code"] == ErrorCode.KEY_TYPE_NOT_ALLOWED
+    assert line["company"] == tenant.company.public_id

@@ -94,6 +94,7 @@ class Exchange:
         "_scope",
         "_started_at",
         "call",
+        "code",
         "decision",
         "route",
     )
@@ -112,6 +113,7 @@ class Exchange:
             self._headers = join_repeated(scope["headers"])
         self.route: Route | None = None
         self.decision: Decision | None = None
+        self.code = ""
         now = time.time()
         self.call = Call(
             resources=resources,
@@ -302,6 +304,7 @@ class Exchange:
 
     def _refuse(self, refusal: Refusal) -> tuple[int, list[Header], bytes]:
         metrics.count_refusal(refusal.code)
+        self.code = refusal.code
         content = envelope.failure(
             refusal.code,
             refusal.message,
@@ -346,6 +349,7 @@ class Exchange:
                 correlation=call.correlation_id,
                 company="" if caller is None else caller.company_public_id,
                 key="" if caller is None else caller.key_id,
+                code=self.code,
                 admitted=decision.decided_at if decision and decision.admitted else None,
             )
         )

@@ -177,6 +177,7 @@ class AccessLine(msgspec.Struct, frozen=True, omit_defaults=True):
     correlation: str = ""
     company: str = ""
     key: str = ""
+    code: str = ""
     admitted: float | None = None
 
 
@@ -214,6 +215,8 @@ def _access_text(line: AccessLine) -> str:
         f"{line.time} {line.status} {line.method:<6} {line.route:<34} {line.ms:7.1f} ms"
         f"  {who}  {line.request}"
     )
+    if line.code:
+        text += f"  {line.code}"
     if line.correlation:
         text += f"  {line.correlation}"
     if not Output.stream.isatty():
