@@ -110,7 +110,7 @@ class GroupCommit(Generic[RowT, OutcomeT]):
             raise DatabaseUnavailableError("too many writes are waiting")
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + RETRY_SECONDS_MAX
-        waiting = _Waiting[RowT, OutcomeT](
+        waiting: _Waiting[RowT, OutcomeT] = _Waiting(
             row, self._sort_key(row), loop.create_future(), give_up_at
         )
         self._waiting.append(waiting)
