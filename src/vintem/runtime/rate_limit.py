@@ -3,9 +3,10 @@
 import math
 import time
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
+
+import msgspec
 
 from vintem.kit.clock import EpochSeconds
 from vintem.runtime.db import Database
@@ -13,8 +14,7 @@ from vintem.runtime.db import Database
 NANOSECONDS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, gc=False):
     """Whose calls are counted, and how many may fall into how long."""
 
     company_id: int
@@ -24,8 +24,7 @@ class Window:
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What a window says to one call."""
 
     admitted: bool

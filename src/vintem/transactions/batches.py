@@ -1,8 +1,10 @@
 """Payments of many callers, created or confirmed with one commit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from vintem.ledger import recipes
 from vintem.ledger import service as ledger
@@ -20,8 +22,7 @@ from vintem.transactions.moves import change_of, is_payable, paid_by, pay
 from vintem.webhooks.model import Change, event_of
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(msgspec.Struct, frozen=True, gc=False):
     """A payment to be created, and the words that came with the call."""
 
     new: NewTransaction
@@ -31,16 +32,14 @@ class Creation:
     """The card token that is used up by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(msgspec.Struct, frozen=True, gc=False):
     """The payment that holds the key: just made, or made by an earlier call."""
 
     transaction: Transaction
     is_replay: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
+class Payment(msgspec.Struct, frozen=True, gc=False):
     """Word that a payment was made: which one, and how the bank names it."""
 
     scope: Scope
@@ -49,8 +48,7 @@ class Payment:
     now: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(msgspec.Struct, frozen=True, gc=False):
     """The payment as it stands, and whether this word moved it."""
 
     transaction: Transaction

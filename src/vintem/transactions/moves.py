@@ -1,11 +1,11 @@
 """A status changes here and nowhere else: the money, the row, the history and the event."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
