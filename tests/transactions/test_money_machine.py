@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, TypeVar
 
@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from conftest import new_database
 from support.api import complaints, new_tenant

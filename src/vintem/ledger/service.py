@@ -1,6 +1,6 @@
 """What happens to money; every function runs inside the caller's atomic block."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Final
 
@@ -43,6 +43,11 @@ async def capture_many(block: Connection, payments: Sequence[Capture], *, now: d
         {payment.scope: f"{Kind.CAPTURE}/{payment.transaction_id}" for payment in payments},
         now,
     )
+
+
+async def open_accounts(db: Connection, company_ids: Collection[int]) -> bool:
+    """Open the accounts of companies that have none; says whether there were any such."""
+    return await store.insert_accounts(db, company_ids)
 
 
 async def hold(

@@ -51,20 +51,22 @@ select count(*) from posted
 """  # noqa: S608 - the codes are constants
 
 
-async def insert_accounts(db: Connection, company_ids: Collection[int]) -> None:
-    """Open the accounts of companies in both environments, where they are not open yet."""
-    await db.execute(
+async def insert_accounts(db: Connection, company_ids: Collection[int]) -> bool:
+    """Open the accounts of companies in both environments; says whether any were not open yet."""
+    opened = await db.fetch(
         """
         insert into account (company_id, environment, code)
         select c.company_id, e.environment, a.code
         from unnest($1::bigint[]) as c (company_id) cross join unnest($2::text[]) as e (environment)
         cross join unnest($3::text[]) as a (code)
         on conflict do nothing
+        returning company_id
         """,
         sorted(company_ids),
         ["live", "test"],
         list(BALANCED),
     )
+    return bool(opened)
 
 
 async def post_and_lock_accounts(

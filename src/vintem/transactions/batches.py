@@ -147,7 +147,7 @@ async def confirm_many(
         if is_payable(transaction):
             paid = paid_by(transaction, wanted[key].end_to_end_id, now=now)
             confirmations.append(_confirmation(transaction, paid, now=now))
-    done = await grouped_store.confirm(connection, confirmations, now=now) if confirmations else ()
+    done = await _confirm_together(connection, confirmations, now=now)
     for each in confirmations:
         transaction = each.paid
         key = (transaction.company_id, transaction.transaction_id)
@@ -156,6 +156,19 @@ async def confirm_many(
         else:
             outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
     return [_told_once(outcomes, each) for each in payments]
+
+
+async def _confirm_together(
+    connection: DedicatedConnection, confirmations: Sequence[Confirmation], *, now: datetime
+) -> set[str]:
+    if not confirmations:
+        return set()
+    done = await grouped_store.confirm(connection, confirmations, now=now)
+    left = [each for each in confirmations if each.paid.transaction_id not in done]
+    # With its first payment a company's accounts are opened; all others find them open.
+    if left and await ledger.open_accounts(connection, {each.paid.company_id for each in left}):
+        done |= await grouped_store.confirm(connection, left, now=now)
+    return done
 
 
 def _confirmation(was: Transaction, paid: Transaction, *, now: datetime) -> Confirmation:

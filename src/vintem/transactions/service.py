@@ -39,6 +39,7 @@ log = structlog.get_logger()
 
 SANDBOX_ISPB: Final = "99999999"
 DUE_AT_ONCE_MAX: Final = 100
+PAYMENTS_AT_ONCE_MAX: Final = 64
 
 
 class Transactions:
@@ -50,7 +51,12 @@ class Transactions:
             database, create_many, sort_key=creation_order
         )
         self._payments = GroupCommit[Payment, Confirmed | None](
-            database, confirm_many, sort_key=payment_order
+            database,
+            confirm_many,
+            sort_key=payment_order,
+            # One at a time: a second group would wait for the balances that the first one holds.
+            flushers=1,
+            rows_max=PAYMENTS_AT_ONCE_MAX,
         )
 
     async def close(self) -> None:
