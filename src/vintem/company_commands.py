@@ -7,6 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from vintem.brazil.cards import INSTALLMENTS_MAX, MONTHLY_RATE_BASIS_POINTS_MAX
+from vintem.brazil.installments import CardInterest, installment_table
 from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
 from vintem.companies import service as companies
 from vintem.companies.model import LIMIT_MAX, Company, Fee, ImplicitProtection, Method
@@ -15,6 +17,7 @@ from vintem.runtime.db import Database
 from vintem.settings import Settings
 
 FIXED_CENTS_MAX: Final = 9_999_999_999
+SHOWN_TOTAL_CENTS: Final = 10_000
 
 LimitOption = Annotated[int | None, typer.Option(min=1, max=LIMIT_MAX)]
 
@@ -130,6 +133,46 @@ def company_set_fee(
             str(each.installments_from),
             str(each.fixed_cents),
             str(each.percent_basis_points),
+        )
+    show(table)
+
+
+@company_app.command("set-interest")
+def company_set_interest(
+    company: CompanyId,
+    monthly_basis_points: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MONTHLY_RATE_BASIS_POINTS_MAX, help="Hundredths of a percent a month."
+        ),
+    ],
+    free_installments: Annotated[
+        int, typer.Option(min=1, max=INSTALLMENTS_MAX, help="Up to so many cost nothing.")
+    ] = 1,
+    installments_max: Annotated[
+        int, typer.Option(min=1, max=INSTALLMENTS_MAX, help="No more are offered.")
+    ] = INSTALLMENTS_MAX,
+    data: Data = None,
+) -> None:
+    """Set what buyers pay for installments on the hosted page, and show it for R$ 100,00."""
+    if free_installments > installments_max:
+        raise complaint("--free-installments must not be above --installments-max.")
+    interest = CardInterest(
+        monthly_rate_basis_points=monthly_basis_points,
+        free_installments=free_installments,
+        installments_max=installments_max,
+    )
+    with_database(
+        start(data=data),
+        lambda database, _: companies.set_card_interest(database, company, interest),
+    )
+    table = Table("Installments", "Each (cents)", "Total (cents)", "CET (basis points a year)")
+    for option in installment_table(SHOWN_TOTAL_CENTS, interest):
+        table.add_row(
+            str(option.installments),
+            str(option.amounts[0]),
+            str(option.total_cents),
+            str(option.annual_cost_basis_points),
         )
     show(table)
 

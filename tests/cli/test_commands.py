@@ -232,6 +232,7 @@ async def test_other_overlap_is_refused_with_the_allowed_ones(on_database: dict[
         ("company", "resume", NO_COMPANY),
         ("company", "set-fee", NO_COMPANY, "--method", "pix"),
         ("company", "set-protection", NO_COMPANY, "--mode", "enforce"),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "299"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "test"),
         ("key", "list", "[/no] company"),
         ("key", "rotate", NO_KEY),
@@ -255,6 +256,17 @@ async def test_unknown_id_is_said_in_a_sentence(
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "10000000000"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "-1"),
         ("company", "set-protection", NO_COMPANY, "--mode", "on"),
+        ("company", "set-interest", NO_COMPANY),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "-1"),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "10001"),
+        *(
+            ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "1", *words)
+            for words in (
+                ("--free-installments", "0"),
+                ("--installments-max", "13"),
+                ("--free-installments", "4", "--installments-max", "3"),
+            )
+        ),
         ("key", "create", NO_COMPANY, "--type", "pk", "--environment", "test"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "prod"),
         ("demo", "--port", "65536"),
@@ -269,6 +281,31 @@ async def test_wrong_word_is_refused_before_anything_starts(
     said = await vintem(*words, settings={"VINTEM_DATA": str(tmp_path / "data")})
     assert said.status == 2
     assert not (tmp_path / "data").exists()
+
+
+async def test_interest_is_set_and_shown_for_a_hundred_reais(
+    database: Database, tenant: Tenant, on_database: dict[str, str]
+) -> None:
+    words = ["company", "set-interest", tenant.company.public_id]
+    words += ["--monthly-basis-points", "299", "--free-installments", "2"]
+    said = await vintem(*words, "--installments-max", "3", settings=on_database)
+    assert said.status == 0, said.text
+    rows = [re.findall(r"\d+", line) for line in said.out.splitlines()]
+    assert [row for row in rows if row] == [
+        ["1", "10000", "10000", "0"],
+        ["2", "5000", "10000", "0"],
+        ["3", "3535", "10605", "4250"],
+    ]
+    kept = await database.fetchrow(
+        """
+        select card_interest_basis_points as rate, card_free_installments as free,
+            card_installments_max as most
+        from company where company_id = $1
+        """,
+        tenant.company.company_id,
+    )
+    assert kept is not None
+    assert (kept["rate"], kept["free"], kept["most"]) == (299, 2, 3)
 
 
 async def test_fee_beyond_what_can_be_kept_is_refused_with_the_limit(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
+from vintem.brazil.installments import CardInterest
 from vintem.kit.money import percent_half_up
 
 Network = IPv4Network | IPv6Network
@@ -121,6 +122,7 @@ class CompanyTerms:
     boleto_release_days: int = 1
     card_release_days: int = 30
     dispute_fee_cents: int = 0
+    card_interest: CardInterest = field(default_factory=CardInterest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from vintem.brazil.installments import CardInterest
 from vintem.companies import keys, store
 from vintem.companies.model import (
     ApiKey,
@@ -103,6 +104,11 @@ async def set_implicit_protection(
 ) -> Company:
     """Decide about repeated requests without a key; running processes follow within 5 s."""
     return _known(await store.update_implicit_protection(db, public_id, protection), public_id)
+
+
+async def set_card_interest(db: Connection, public_id: str, interest: CardInterest) -> Company:
+    """Set what buyers pay for installments; running processes follow within 5 s."""
+    return _known(await store.update_card_interest(db, public_id, interest), public_id)
 
 
 async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_network
 
+from vintem.brazil.installments import CardInterest
 from vintem.companies.model import (
     ApiKey,
     Caller,
@@ -98,6 +99,27 @@ async def update_implicit_protection(
         "update company set implicit_protection = $2 where public_id = $1 returning *",
         public_id,
         protection,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_card_interest(
+    db: Connection, public_id: str, interest: CardInterest
+) -> Company | None:
+    """Set what buyers pay for installments."""
+    row = await db.fetchrow(
+        """
+        update company set
+            card_interest_basis_points = $2,
+            card_free_installments = $3,
+            card_installments_max = $4
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        interest.monthly_rate_basis_points,
+        interest.free_installments,
+        interest.installments_max,
     )
     return None if row is None else _company(row)
 
@@ -271,6 +293,11 @@ def _terms(row: Row) -> CompanyTerms:
         boleto_release_days=row["boleto_release_days"],
         card_release_days=row["card_release_days"],
         dispute_fee_cents=row["dispute_fee_cents"],
+        card_interest=CardInterest(
+            monthly_rate_basis_points=row["card_interest_basis_points"],
+            free_installments=row["card_free_installments"],
+            installments_max=row["card_installments_max"],
+        ),
     )
 
 

@@ -1,4 +1,4 @@
--- What keeps integrators from paying twice by mistake.
+-- What keeps integrators from paying twice by mistake, and what more is agreed with a company.
 
 create table implicit_intent (
     company_id bigint not null,
@@ -12,3 +12,11 @@ create table implicit_intent (
 create index implicit_intent_age on implicit_intent (company_id, created_at);
 comment on table implicit_intent is
     'distributed: what a request without a key made last, so that its repetition is recognised';
+
+alter table company
+    add column card_interest_basis_points bigint not null default 0
+        check (card_interest_basis_points between 0 and 10000),
+    add column card_free_installments bigint not null default 1,
+    add column card_installments_max bigint not null default 12,
+    add check (1 <= card_free_installments and card_free_installments <= card_installments_max
+        and card_installments_max <= 12);
