@@ -232,6 +232,7 @@ async def test_other_overlap_is_refused_with_the_allowed_ones(on_database: dict[
         ("company", "resume", NO_COMPANY),
         ("company", "set-fee", NO_COMPANY, "--method", "pix"),
         ("company", "set-protection", NO_COMPANY, "--mode", "enforce"),
+        ("company", "set-document", NO_COMPANY, "529.982.247-25"),
         ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "299"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "test"),
         ("key", "list", "[/no] company"),
@@ -324,6 +325,43 @@ async def test_name_with_square_brackets_is_kept_as_it_is(on_database: dict[str,
     listed = await vintem("company", "list", settings=on_database)
     (line,) = [line for line in listed.out.splitlines() if said.out.strip() in line]
     assert name in line
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("11.222.333/0001-81", "11.222.333/0001-81"),
+        ("11222333000181", "11.222.333/0001-81"),
+        ("12.ABC.345/01DE-35", "12.ABC.345/01DE-35"),
+        ("52998224725", "529.982.247-25"),
+    ],
+)
+async def test_company_has_the_document_that_it_was_given(
+    written: str, shown: str, on_database: dict[str, str]
+) -> None:
+    words = ["--document", written, "--legal-name", "Loja Ltda."]
+    made = await vintem("company", "create", "Loja", *words, settings=on_database)
+    assert made.status == 0, made.text
+    bare = await vintem("company", "create", "Loja", settings=on_database)
+    listed = await vintem("company", "list", settings=on_database)
+    for each, document in ((made, shown), (bare, "–")):
+        (line,) = [line for line in listed.out.splitlines() if each.out.strip() in line]
+        assert document in line
+    later = ["company", "set-document", bare.out.strip(), written]
+    said = await vintem(*later, settings=on_database)
+    assert said.out == f"{bare.out.strip()}: the document is {shown}\n"
+
+
+@pytest.mark.parametrize("wrong", ["11.222.333/0001-82", "529.982.247-24", "0" * 14, "", "x"])
+async def test_document_with_wrong_check_digits_is_refused(
+    wrong: str, database: Database, on_database: dict[str, str]
+) -> None:
+    before = await database.fetchval("select count(*) from company")
+    for words in (["create", "Loja", "--document", wrong], ["set-document", NO_COMPANY, wrong]):
+        said = await vintem("company", *words, settings=on_database)
+        assert said.status == 2
+        assert "is no CPF or CNPJ: its form or its check digits are wrong." in said.err
+    assert await database.fetchval("select count(*) from company") == before
 
 
 async def test_audit_ends_with_0_when_clean_and_with_1_and_the_rows_when_broken() -> None:

@@ -136,6 +136,9 @@ class Company:
     limits: Limits
     implicit_protection: ImplicitProtection
     created_at: datetime
+    document: str | None = None
+    """Its CPF or CNPJ, without the mask."""
+    legal_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,32 @@ class NewKey:
 
 
 async def create_company(
-    db: Connection, name: str, *, now: datetime, public_id: str | None = None
+    db: Connection,
+    name: str,
+    *,
+    now: datetime,
+    public_id: str | None = None,
+    document: str | None = None,
+    legal_name: str | None = None,
 ) -> Company:
-    """Add a company with the default limits and no fees."""
+    """Add a company with the default limits and no fees; its document comes without the mask."""
     return await store.insert_company(
-        db, public_id=public_id or new_id(Prefix.COMPANY), name=name, limits=Limits(), now=now
+        db,
+        public_id=public_id or new_id(Prefix.COMPANY),
+        name=name,
+        document=document,
+        legal_name=legal_name,
+        limits=Limits(),
+        now=now,
     )
+
+
+async def set_identity(
+    db: Connection, public_id: str, *, document: str, legal_name: str | None
+) -> Company:
+    """Set who a company is to the tax office; a name that is not given stays."""
+    changed = await store.update_identity(db, public_id, document=document, legal_name=legal_name)
+    return _known(changed, public_id)
 
 
 async def find_company(db: Connection, public_id: str) -> Company | None:

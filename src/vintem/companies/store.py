@@ -22,15 +22,22 @@ from vintem.runtime.db import Connection, Row
 
 
 async def insert_company(
-    db: Connection, *, public_id: str, name: str, limits: Limits, now: datetime
+    db: Connection,
+    *,
+    public_id: str,
+    name: str,
+    document: str | None,
+    legal_name: str | None,
+    limits: Limits,
+    now: datetime,
 ) -> Company:
     """Add a company."""
     row = await db.fetchrow(
         """
         insert into company (
             public_id, name, transactions_per_second, withdrawals_per_minute, requests_per_minute,
-            created_at
-        ) values ($1, $2, $3, $4, $5, $6)
+            created_at, document, legal_name
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8)
         returning *
         """,
         public_id,
@@ -39,6 +46,8 @@ async def insert_company(
         limits.withdrawals_per_minute,
         limits.requests_per_minute,
         now,
+        document,
+        legal_name,
     )
     assert row is not None
     return _company(row)
@@ -99,6 +108,23 @@ async def update_implicit_protection(
         "update company set implicit_protection = $2 where public_id = $1 returning *",
         public_id,
         protection,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_identity(
+    db: Connection, public_id: str, *, document: str, legal_name: str | None
+) -> Company | None:
+    """Set who a company is to the tax office; a name that is not given stays."""
+    row = await db.fetchrow(
+        """
+        update company set document = $2, legal_name = coalesce($3, legal_name)
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        document,
+        legal_name,
     )
     return None if row is None else _company(row)
 
@@ -268,6 +294,8 @@ def _company(row: Row) -> Company:
         limits=_limits(row),
         implicit_protection=ImplicitProtection(row["implicit_protection"]),
         created_at=row["created_at"],
+        document=row["document"],
+        legal_name=row["legal_name"],
     )
 
 

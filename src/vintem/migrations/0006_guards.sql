@@ -20,3 +20,8 @@ alter table company
     add column card_installments_max bigint not null default 12,
     add check (1 <= card_free_installments and card_free_installments <= card_installments_max
         and card_installments_max <= 12);
+
+-- Who a company is to the tax office: a CPF or a CNPJ without its mask, and its registered name.
+alter table company
+    add column document text collate "C" check (document ~ '^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$'),
+    add column legal_name text check (length(legal_name) between 1 and 120);
