@@ -59,7 +59,7 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
                 warning = "DATABASE_URL is set: the demo company is made in that database."
                 console.print(f"[yellow]{warning}[/]")
             console.print("[dim]Starting PostgreSQL …[/]")
-            found = await running.enter_async_context(prepared(settings))
+            found = await running.enter_async_context(prepared(settings, may_create=True))
             complete = replace(
                 found,
                 pepper=found.pepper or kept_pepper(settings.data),

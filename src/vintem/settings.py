@@ -151,7 +151,7 @@ class Settings:
         _pepper,
         "",
         "Secret that API keys and fingerprints are digested with; needed with DATABASE_URL. Empty:"
-        " one is made and kept in the data folder. Changing it makes every key unknown.",
+        " one is made and kept in the data folder. A database refuses any but its first one.",
         allowed=f"at least {PEPPER_CHARACTERS_MIN} characters",
     )
     trusted_proxies: tuple[Network, ...] = setting(

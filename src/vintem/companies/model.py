@@ -156,6 +156,7 @@ class ApiKey:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    replaced_by: str | None = None
 
     def works_at(self, now: datetime) -> bool:
         """Say whether the key opens anything at that moment."""

@@ -32,6 +32,15 @@ class KeyEndedError(Exception):
     """The key no longer works, so it cannot be rotated."""
 
 
+class KeyReplacedError(Exception):
+    """The key has a successor, which is the one to rotate."""
+
+    def __init__(self, key_id: str, replaced_by: str) -> None:
+        super().__init__(key_id, replaced_by)
+        self.key_id = key_id
+        self.replaced_by = replaced_by
+
+
 NAME_CHARACTERS_MAX: Final = 120
 
 OVERLAPS: Final = {
@@ -193,6 +202,8 @@ async def rotate_key(
 
     async def rotate(block: Connection) -> NewKey:
         old = _known(await store.lock_key(block, key_id), key_id)
+        if old.replaced_by is not None:
+            raise KeyReplacedError(key_id, old.replaced_by)
         if not old.works_at(now):
             raise KeyEndedError(key_id)
         successor = await create_key(

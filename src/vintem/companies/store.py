@@ -342,6 +342,7 @@ def _key(row: Row) -> ApiKey:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_used_at=row["last_used_at"],
+        replaced_by=row["replaced_by"],
     )
 
 

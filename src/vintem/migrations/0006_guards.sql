@@ -25,3 +25,9 @@ alter table company
 alter table company
     add column document text collate "C" check (document ~ '^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$'),
     add column legal_name text check (length(legal_name) between 1 and 120);
+
+create table pepper_check (
+    is_only boolean primary key default true check (is_only),
+    digest bytea not null check (length(digest) = 32)
+);
+comment on table pepper_check is 'reference: one row, by which a wrong pepper is noticed';
