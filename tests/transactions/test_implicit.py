@@ -1,10 +1,13 @@
 """The same request again without a key: one payment where the company wants it so."""
 
 import asyncio
+import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,8 +175,8 @@ async def test_what_was_refused_is_not_remembered(shop: Shop) -> None:
     assert (await shop.order(pix_order())).status == 201
 
 
-async def test_a_company_that_observes_gets_every_payment_and_the_operator_a_count(
-    api: Api, database: Database
+async def test_a_company_that_observes_gets_every_payment_and_the_operator_hears_of_it(
+    api: Api, database: Database, worker_id: str
 ) -> None:
     shop = await protected_shop(api, database, ImplicitProtection.OBSERVE)
     before = repetitions("observe")
@@ -182,6 +185,10 @@ async def test_a_company_that_observes_gets_every_payment_and_the_operator_a_cou
     assert len({reply.data["id"] for reply in replies}) == 3
     assert {idempotency(reply)[1:] for reply in replies} == {("generated", "false")}
     assert repetitions("observe") == before + 2
+    first = replies[0].data["id"]
+    lines = (Path(os.environ["TEST_LOG_FOLDER"]) / f"{worker_id}.log").read_text().splitlines()
+    told = [json.loads(line) for line in lines if first in line and "without a key" in line]
+    assert [(line["earlier"], line["protection"]) for line in told] == [(first, "observe")] * 2
 
 
 async def test_repetitions_that_were_prevented_are_counted(shop: Shop) -> None:
