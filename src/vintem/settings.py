@@ -151,7 +151,7 @@ class Settings:
         _pepper,
         "",
         "Secret that API keys and fingerprints are digested with; needed with DATABASE_URL. Empty:"
-        " one is made and kept in the data folder. Changing it makes every key unknown.",
+        " one is made and kept in the data folder. A database refuses any but its first one.",
         allowed=f"at least {PEPPER_CHARACTERS_MIN} characters",
     )
     trusted_proxies: tuple[Network, ...] = setting(
@@ -182,6 +182,14 @@ class Settings:
         "60",
         "Pictures of codes and pages of boletos that one IP address may fetch, per process.",
         allowed="a whole number from 1 to 1000000",
+    )
+    allow_loopback_webhooks: bool = setting(
+        "VINTEM_ALLOW_LOOPBACK_WEBHOOKS",
+        _flag,
+        "0",
+        "In the test environment, let addresses that are called lead to this machine, over http and"
+        " to any port. `vintem demo` always does.",
+        allowed="1 or 0",
     )
     connections_max: int = setting(
         "VINTEM_DATABASE_CONNECTIONS",

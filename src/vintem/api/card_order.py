@@ -15,6 +15,7 @@ from vintem.brazil.cards import (
     is_cvv,
     plan_without_interest,
 )
+from vintem.brazil.installments import INSTALLMENT_CENTS_MIN
 from vintem.companies.model import Method
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
@@ -34,7 +35,6 @@ from vintem.providers.simulator import Simulator
 from vintem.transactions import card_tokens
 from vintem.transactions.model import PaymentMethod, Status, StatusReason, Step
 
-INSTALLMENT_CENTS_MIN: Final = 500
 HOLDER_NAME_DIGITS_MAX: Final = 6
 RAW_FIELDS: Final = msgspec.structs.fields(RawCardBody)
 

@@ -43,7 +43,8 @@ ROUTES = (
         summary="Move a transaction",
         description=(
             "Moves a test transaction to `status`, as the buyer, the bank or an analyst would."
-            " Answers once the move, its postings and its event are committed."
+            " Answers once the move, its postings and its event are committed. A PIX is refunded"
+            " here no later than by a refund: up to 90 days after the payment."
         ),
         group="Sandbox",
         access=Access.SECRET_KEY,
@@ -54,6 +55,7 @@ ROUTES = (
             ErrorCode.SANDBOX_ONLY,
             ErrorCode.TRANSACTION_NOT_FOUND,
             ErrorCode.INVALID_STATE,
+            ErrorCode.REFUND_WINDOW_EXPIRED,
         ),
     ),
 )

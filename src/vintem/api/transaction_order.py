@@ -23,6 +23,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent
 from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
+from vintem.kit.urls import UrlFault, parse_web_url
 from vintem.ledger.model import Scope
 from vintem.runtime.crypto import Sealer
 from vintem.transactions.batches import Creation
@@ -75,7 +76,7 @@ async def prepare(
 ) -> tuple[Creation, CustomerDocument]:
     """Check an order and turn it into the payment to be written."""
     caller = call.company
-    document = check_order(order, caller)
+    document = check_order(order, caller, allows_loopback=call.resources.allows_loopback_webhooks)
     transaction_id = new_id(Prefix.TRANSACTION)
     made = PARTS[order.payment_method](call, order, transaction_id)
     # Only a card makes the caller wait: its token is looked up and its acquirer asked.
@@ -170,7 +171,9 @@ def _record(
     }
 
 
-def check_order(order: TransactionBody, caller: Caller) -> CustomerDocument:
+def check_order(
+    order: TransactionBody, caller: Caller, *, allows_loopback: bool
+) -> CustomerDocument:
     """Refuse what cannot be paid, in the order that integrators can rely on."""
     check_form(order)
     if order.amount < AMOUNT_CENTS_MIN:
@@ -185,10 +188,20 @@ def check_order(order: TransactionBody, caller: Caller) -> CustomerDocument:
         total += order.shipping.fee if order.shipping else 0
         if total != order.amount:
             raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
+    if order.postback_url is not None:
+        is_test = caller.environment is Environment.TEST
+        check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
     if caller.environment is Environment.LIVE:
         refuse_raw_card(order)
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     return document
+
+
+def check_postback_url(text: str, *, allows_loopback: bool) -> None:
+    """Refuse an address that is not called, whatever it resolves to."""
+    parsed = parse_web_url(text, allows_loopback=allows_loopback)
+    if isinstance(parsed, UrlFault):
+        raise Refusal(ErrorCode.INVALID_URL, parsed, details={"field": "postbackUrl"})
 
 
 def check_form(order: TransactionBody) -> None:
