@@ -249,7 +249,9 @@ class Company(RuleBasedStateMachine):
         assert self.bench.run(complaints(self.bench.database)) == {}
         # Each life begins with empty books, so that none is slower than another.
         self.bench.run(
-            self.bench.database.execute("truncate posting, account, hold, release_schedule")
+            self.bench.database.execute(
+                "truncate posting, account, hold, release_schedule, release_day"
+            )
         )
 
     def next(self, prefix: str) -> str:

@@ -238,7 +238,7 @@ class Company(RuleBasedStateMachine):
         assert self.bench.run(complaints(self.bench.database)) == {}
         self.bench.run(
             self.bench.database.execute(
-                "truncate posting, account, hold, release_schedule, transaction,"
+                "truncate posting, account, hold, release_schedule, release_day, transaction,"
                 " transaction_history, refund, webhook_event"
             )
         )
