@@ -24,7 +24,7 @@ from vintem.transactions.model import Filter, Status
 
 ROWS_FEW = 1_000
 ROWS_MANY = int(os.environ.get("PROOF_GROWTH_ROWS", "1000000"))
-CALLS = 100
+CALLS = 80
 ATTEMPTS_MAX = 4
 RATIO_MAX = 1.25
 
