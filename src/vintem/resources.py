@@ -56,14 +56,14 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
-    limiter: Limiter = SharedLimiter(database) if shared_limits else memory_limiter
+    shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
         database=database,
         transactions=transactions,
         balances=balances,
         keyring=keyring,
         sealer=Sealer(pepper),
-        limiter=limiter,
+        limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
         pepper=pepper,
         public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
@@ -86,6 +86,8 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await asyncio.wait(chores)
         await transactions.close()
         await balances.close()
+        if shared_limiter is not None:
+            await shared_limiter.close()
         await database.close()
 
 

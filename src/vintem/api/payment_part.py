@@ -1,14 +1,14 @@
 """What a way of paying adds to a payment: the same shape for PIX, cards and boleto."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from vintem.transactions.model import Status, StatusReason, Step
 
 
-@dataclass(frozen=True, slots=True)
-class PaymentPart:
+class PaymentPart(msgspec.Struct, frozen=True, gc=False):
     """How a payment starts, what it costs, when it ends, and what the buyer is shown."""
 
     status: Status
@@ -28,5 +28,5 @@ class PaymentPart:
     card_token_digest: bytes | None = None
     """The card token that is used up when the payment is created."""
     refused_reason: Mapping[str, object] | None = None
-    flat: Mapping[str, object] = field(default_factory=dict)
+    flat: Mapping[str, object] = msgspec.field(default_factory=dict)
     """What integrators also find at the top of the record."""

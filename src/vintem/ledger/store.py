@@ -21,64 +21,34 @@ from vintem.ledger.model import (
     StatementLine,
     Taken,
 )
+from vintem.ledger.statements import BALANCED_CODES, WRITE_POSTINGS
 from vintem.runtime.db import Connection, Row
 
-POST: Final = """
-with leg as (
+POST: Final = f"""
+with asked as (
     select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[],
         $6::bigint[]) as l (number, line, company_id, environment, code, amount)
 ),
-delta as (
-    select company_id, environment, code, sum(amount)::bigint as total, count(*) as legs
-    from leg where code = any($7::text[])
-    group by company_id, environment, code
+needed as (
+    select distinct company_id, environment, code from asked where code in ({BALANCED_CODES})
 ),
 locked as materialized (
     select a.company_id, a.environment, a.code, a.balance, a.version
-    from account a join delta d on d.company_id = a.company_id
-        and d.environment = a.environment and d.code = a.code
+    from account a join needed n on n.company_id = a.company_id
+        and n.environment = a.environment and n.code = a.code
     order by a.company_id, a.environment, a.code
     for update of a
 ),
-moved as (
-    update account a set balance = k.balance + d.total, version = k.version + d.legs
-    from locked k join delta d on d.company_id = k.company_id
-        and d.environment = k.environment and d.code = k.code
-    where a.company_id = k.company_id and a.environment = k.environment
-        and a.code = k.code
-        and (select count(*) from locked) = (select count(*) from delta)
-    returning a.company_id
+leg as (
+    select * from asked where (select count(*) from locked) = (select count(*) from needed)
 ),
-numbered as (
-    select l.number, l.line, l.company_id, l.environment, l.code, l.amount,
-        k.version + row_number() over each_account as version,
-        (k.balance + sum(l.amount) over each_account)::bigint as after
-    from leg l left join locked k on k.company_id = l.company_id
-        and k.environment = l.environment and k.code = l.code
-    window each_account as (
-        partition by l.company_id, l.environment, l.code order by l.number, l.line
-    )
+head as (
+    select number, kind, reference, $10::timestamptz as created_at
+    from unnest($7::bigint[], $8::text[], $9::text[]) as f (number, kind, reference)
 ),
-posted as (
-    insert into posting (
-        company_id, environment, kind, reference, codes, amounts, versions,
-        available_amount, available_version, available_after, created_at
-    )
-    select n.company_id, n.environment, f.kind, f.reference,
-        array_agg(n.code order by n.line), array_agg(n.amount order by n.line),
-        array_agg(coalesce(n.version, 0) order by n.line),
-        max(n.amount) filter (where n.code = 'available'),
-        max(n.version) filter (where n.code = 'available'),
-        max(n.after) filter (where n.code = 'available'),
-        $11
-    from unnest($8::bigint[], $9::text[], $10::text[]) as f (number, kind, reference)
-    join numbered n on n.number = f.number
-    where (select count(*) from locked) = (select count(*) from delta)
-    group by f.number, f.kind, f.reference, n.company_id, n.environment
-    returning company_id
-)
-select (select count(*) from posted)
-"""
+{WRITE_POSTINGS}
+select count(*) from posted
+"""  # noqa: S608 - the codes are constants
 
 
 async def insert_accounts(db: Connection, company_ids: Collection[int]) -> None:
@@ -118,7 +88,6 @@ async def post_and_lock_accounts(
         [scope.environment for _, _, scope, _ in legs],
         [leg.account for _, _, _, leg in legs],
         [leg.amount for _, _, _, leg in legs],
-        list(BALANCED),
         list(range(len(postings))),
         [posting.kind for posting in postings],
         [posting.reference for posting in postings],

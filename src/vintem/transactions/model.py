@@ -92,8 +92,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True, gc=False):
     """A payment as it stands."""
 
     company_id: int
@@ -148,8 +147,7 @@ class Transaction:
         return status in MOVES[self.status]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTransaction:
+class NewTransaction(msgspec.Struct, frozen=True, gc=False):
     """A payment to be written, with what it is found by."""
 
     transaction: Transaction

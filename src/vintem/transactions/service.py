@@ -1,11 +1,11 @@
 """What integrators, providers and the worker can have done to payments."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from vintem.brazil.br_code import end_to_end_id
 from vintem.kit.errors import ErrorCode, Refusal

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 from vintem.transactions.model import (
-    NewTransaction,
     PaymentMethod,
     Refund,
     RefundStatus,
@@ -18,70 +18,6 @@ from vintem.transactions.model import (
     Terms,
     Transaction,
 )
-
-
-async def insert_transactions(db: Connection, new: Sequence[NewTransaction]) -> set[str]:
-    """Add payments with their first history row; return the ids of those whose key was free."""
-    made = [each.transaction for each in new]
-    rows = await db.fetch(
-        """
-        with d as (
-            select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
-                $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bytea[],
-                $12::bytea[], $13::text[], $14::bytea[], $15::text[], $16::text[],
-                $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::timestamptz[],
-                $21::timestamptz[], $22::text[], $23::text[]) as d (
-                company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps)
-        ),
-        t as (
-            insert into transaction (
-                company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, sequence)
-            select company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, 1
-            from d
-            on conflict do nothing
-            returning company_id, transaction_id, status, status_reason, created_at
-        ),
-        h as (
-            insert into transaction_history (
-                company_id, transaction_id, sequence, to_status, reason, created_at)
-            select company_id, transaction_id, 1, status, status_reason, created_at from t
-        )
-        select transaction_id from t
-        """,
-        [each.company_id for each in made],
-        [each.transaction_id for each in made],
-        [each.environment for each in made],
-        [each.status for each in made],
-        [each.status_reason for each in made],
-        [each.payment_method for each in made],
-        [each.amount for each in made],
-        [each.fee for each in made],
-        [each.installments for each in made],
-        [each.external_ref for each in new],
-        [each.document_digest for each in new],
-        [each.document_sealed for each in made],
-        [each.idempotency_key for each in made],
-        [each.fingerprint for each in made],
-        [each.details for each in made],
-        [msgspec.json.encode(each.terms).decode() for each in made],
-        [each.created_at for each in made],
-        [each.updated_at for each in made],
-        [each.paid_at for each in made],
-        [each.expires_at for each in made],
-        [each.due_at for each in made],
-        [each.end_to_end_id for each in made],
-        [msgspec.json.encode(each.steps).decode() for each in made],
-    )
-    return {row["transaction_id"] for row in rows}
 
 
 async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequence[Transaction]:
@@ -143,22 +79,27 @@ async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction
     return None if row is None else transaction_of(row)
 
 
-async def lock_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
-    """Find payments and keep others from changing them, locked in the order of company and id."""
+async def find_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
+    """Find payments of any number of companies, in the order of company and id."""
+    # The environment is looked at here: named in the join, it makes the planner take the index of
+    # a company's list, and read all of it for each payment.
+    environments = {(scope.company_id, each): scope.environment for scope, each in wanted}
     rows = await db.fetch(
         """
-        select t.* from unnest($1::bigint[], $2::text[], $3::text[]) as w (
-            company_id, environment, transaction_id)
+        select t.* from unnest($1::bigint[], $2::text[]) as w (company_id, transaction_id)
         join transaction t on t.company_id = w.company_id
-            and t.transaction_id = w.transaction_id and t.environment = w.environment
+            and t.transaction_id = w.transaction_id
         order by t.company_id, t.transaction_id
-        for update of t
         """,
-        [scope.company_id for scope, _ in wanted],
-        [scope.environment for scope, _ in wanted],
-        [transaction_id for _, transaction_id in wanted],
+        [company_id for company_id, _ in environments],
+        [transaction_id for _, transaction_id in environments],
     )
-    return [transaction_of(row) for row in rows]
+    found = [transaction_of(row) for row in rows]
+    return [
+        each
+        for each in found
+        if environments[(each.company_id, each.transaction_id)] == each.environment
+    ]
 
 
 async def update_moved(
@@ -355,7 +296,7 @@ def transaction_of(row: Row) -> Transaction:
         hold_reference=row["hold_reference"],
         document_sealed=row["document_sealed"],
         details=row["details"],
-        terms=msgspec.json.decode(row["terms"], type=Terms),
+        terms=_terms(row["terms"]),
         steps=msgspec.json.decode(row["steps"], type=list[Step]) if row["steps"] != "[]" else (),
         end_to_end_id=row["end_to_end_id"],
         created_at=row["created_at"],
@@ -366,6 +307,12 @@ def transaction_of(row: Row) -> Transaction:
         refunded_at=row["refunded_at"],
         due_at=row["due_at"],
     )
+
+
+@lru_cache(maxsize=10_000)
+def _terms(text: str) -> Terms:
+    """Read what was agreed; the payments of a company mostly say the same."""
+    return msgspec.json.decode(text, type=Terms)
 
 
 def _refund(row: Row) -> Refund:
