@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, TypeVar
 
@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from support.api import complaints
 from support.machine import PARTS, Machine, lives, machine
