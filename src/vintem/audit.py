@@ -123,6 +123,19 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         """,
     ),
     Invariant(
+        "R1",
+        "What waits for a day is what the schedule has yet to release on it.",
+        """
+        select company_id, environment, account, due_on, d.waiting, r.open
+        from release_day d full join (
+            select company_id, environment, account, due_on, sum(open) as open
+            from release_schedule where released_at is null
+            group by company_id, environment, account, due_on
+        ) r using (company_id, environment, account, due_on)
+        where coalesce(d.waiting, 0) <> coalesce(r.open, 0)
+        """,
+    ),
+    Invariant(
         "I10",
         "What stands in dispute, blocked and refund is the sum of the open holds of that kind.",
         """

@@ -24,7 +24,7 @@ LOOSEN = """
             select conrelid::regclass as relation, conname from pg_constraint
             where contype = 'c' and conrelid in (
                 'posting'::regclass, 'account'::regclass, 'hold'::regclass,
-                'release_schedule'::regclass
+                'release_schedule'::regclass, 'release_day'::regclass
             )
         loop
             execute format('alter table %s drop constraint %I', barrier.relation, barrier.conname);
@@ -161,16 +161,27 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="I5 a gap",
         ),
         pytest.param(
-            {"I9"},
+            {"I9", "R1"},
             "update release_schedule set open = open - 1 where transaction_id = 'tx_live_1'"
             " and account = 'reserve'",
             id="I9 a reserve that is not scheduled",
         ),
         pytest.param(
-            {"I9"},
+            {"I9", "R1"},
             "update release_schedule set released_at = now()"
             " where transaction_id = 'tx_live_1' and account = 'release' and part = 1",
             id="I9 a release that did not happen",
+        ),
+        pytest.param(
+            {"R1"},
+            "update release_day set waiting = waiting + 1"
+            " where environment = 'live' and account = 'reserve'",
+            id="R1 a day with more than waits for it",
+        ),
+        pytest.param(
+            {"R1"},
+            "delete from release_day where environment = 'live' and account = 'reserve'",
+            id="R1 a day that is forgotten",
         ),
         *(
             pytest.param(

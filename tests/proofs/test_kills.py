@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from support.api import HttpReply
 from support.platform import Running, client, demo, promised, until, vintem
@@ -21,6 +22,7 @@ from vintem.runtime.embedded import EmbeddedPostgres, read_pid
 # More by a switch: PROOF_KILLS=500 PROOF_DATABASE_KILLS=100.
 KILLS = int(os.environ.get("PROOF_KILLS", "20"))
 DATABASE_KILLS = int(os.environ.get("PROOF_DATABASE_KILLS", "3"))
+CONTROL_KILLS = 1
 CALLERS = 12
 AMOUNT = 1_000
 ORDER = {
@@ -40,6 +42,7 @@ class Ledger:
 
     created: dict[str, str] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
     unknown: int = 0
     number: int = 0
 
@@ -60,6 +63,33 @@ async def test_kills_of_the_database_lose_no_acknowledged_payment() -> None:
             running, lambda: kill_postmaster(running), times=DATABASE_KILLS, pause=2.0
         )
         await assert_nothing_lost(running, database, told)
+
+
+async def test_the_loss_of_acknowledged_payments_would_be_seen() -> None:
+    """The control: the same kills of a database that acknowledges before it has written."""
+    async with platform() as (running, database):
+        await acknowledge_before_writing(database)
+        told = await run_under_load(
+            running, lambda: kill_postmaster(running), times=CONTROL_KILLS, pause=0.5
+        )
+        rows = await database.fetch("select transaction_id from transaction")
+        lost = {*told.created.values()} - {row["transaction_id"] for row in rows}
+        assert lost
+        with pytest.raises((AssertionError, KeyError)):
+            await assert_nothing_lost(running, database, told)
+
+
+async def acknowledge_before_writing(database: Database) -> None:
+    """Let PostgreSQL keep commits in memory for as long as it can."""
+    # Of more weight than what the command line of our PostgreSQL says.
+    await database.execute("alter database vintem set synchronous_commit = off")
+    await database.execute("alter system set wal_writer_delay = '10s'")
+    await database.execute("alter system set wal_writer_flush_after = '1GB'")
+    await database.execute("select pg_reload_conf()")
+    await database.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
 
 
 @asynccontextmanager
@@ -117,6 +147,9 @@ async def run_under_load(
                 path = f"/v1/sandbox/transactions/{reply.data['id']}/simulate"
                 while (paid := await call(path, {"status": "paid"})) is None or paid.status == 503:
                     await asyncio.sleep(0.05)
+                if paid.status == 404:
+                    told.missing.add(told.created[key])
+                    continue
                 assert paid.status == 200 or paid.json["error"]["code"] == "INVALID_STATE"
                 told.paid.add(told.created[key])
 
@@ -153,6 +186,7 @@ async def assert_nothing_lost(running: Running, database: Database, told: Ledger
     standing = {row["idempotency_key"]: row for row in rows}
     assert len(standing) == len(rows), "a key holds two payments"
     assert len(told.created) > 50, "too little happened to prove anything"
+    assert told.missing == set(), "acknowledged, and unknown afterwards"
     for key, transaction_id in told.created.items():
         assert standing[key]["transaction_id"] == transaction_id
     assert {row["transaction_id"] for row in rows if row["status"] == "paid"} >= told.paid

@@ -1,6 +1,6 @@
 """From what an integrator asks for to the payment that is created, checked on the way."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from ipaddress import ip_address
@@ -287,7 +287,7 @@ def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str
     }
 
 
-def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status] | None:
+def _statuses(text: str | None, faults: list[dict[str, str]]) -> tuple[Status, ...] | None:
     if text is None:
         return None
     words = text.split(",")
@@ -295,7 +295,7 @@ def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status
         allowed = ", ".join(Status)
         faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
         return None
-    return [Status(word) for word in words]
+    return tuple(dict.fromkeys(Status(word) for word in words))
 
 
 def _moment(

@@ -27,7 +27,7 @@ from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.kit.paging import Cursor, PageFault, page_request, pagination
+from vintem.kit.paging import PageFault, page_request, pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Creation
@@ -109,22 +109,14 @@ async def list_transactions(call: Call) -> Answer:
     if isinstance(page, PageFault):
         field, message = PAGE_FAULTS[page]
         raise validation_refusal([{"field": field, "message": message}])
-    wanted = filter_of(call, query)
-    database = call.resources.database
-    found = await transactions.list_page(
-        database, wanted, cursor=page.cursor, offset=page.offset, rows_max=page.page_size + 1
-    )
-    shown = found[: page.page_size]
-    refunds = await transactions.refunds_of(database, shown)
-    last = shown[-1] if len(found) > page.page_size else None
-    where = pagination(
-        page,
-        counted_rows=await transactions.count(database, wanted),
-        next_cursor=None if last is None else Cursor(last.created_at, last.transaction_id),
-    )
+    listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
+    refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
+    where = pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
     return Data(
         TransactionList(
-            transactions=[msgspec.Raw(record_of(each, _of(each, refunds))) for each in shown],
+            transactions=[
+                msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
+            ],
             pagination=PaginationReply(
                 page=where.page,
                 page_size=where.page_size,

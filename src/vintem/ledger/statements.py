@@ -81,6 +81,16 @@ scheduled as (
     )
     select company_id, environment, transaction_id, account, part, due_on, amount, amount
     from waiting
+    returning company_id, environment, account, due_on, amount
+),
+scheduled_day as (
+    insert into release_day (company_id, environment, account, due_on, waiting)
+    select company_id, environment, account, due_on, sum(amount) from scheduled
+    group by company_id, environment, account, due_on
+    order by company_id, environment, account, due_on
+    on conflict (company_id, environment, account, due_on)
+        do update set waiting = release_day.waiting + excluded.waiting
 )
 """
-"""What schedules the releases in `waiting`, which has all columns but the last."""
+"""What schedules the releases in `waiting`, which has all columns but the last, and adds them to
+their days; the accounts they wait in are locked."""

@@ -165,17 +165,26 @@ async def list_debts(db: Connection, scopes: Sequence[Scope]) -> Sequence[tuple[
 
 
 async def insert_releases(db: Connection, releases: Sequence[ScheduledRelease]) -> None:
-    """Write down when waiting money becomes available."""
+    """Write down when waiting money becomes available; the accounts it waits in are locked."""
     await db.execute(
         """
-        insert into release_schedule (
-            company_id, environment, transaction_id, account, part, due_on, amount, open
+        with added as (
+            insert into release_schedule (
+                company_id, environment, transaction_id, account, part, due_on, amount, open
+            )
+            select company_id, environment, transaction_id, account, part, due_on, amount, amount
+            from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::date[],
+                $7::bigint[]) as r (
+                company_id, environment, transaction_id, account, part, due_on, amount
+            )
+            returning company_id, environment, account, due_on, amount
         )
-        select company_id, environment, transaction_id, account, part, due_on, amount, amount
-        from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::date[],
-            $7::bigint[]) as r (
-            company_id, environment, transaction_id, account, part, due_on, amount
-        )
+        insert into release_day (company_id, environment, account, due_on, waiting)
+        select company_id, environment, account, due_on, sum(amount) from added
+        group by company_id, environment, account, due_on
+        order by company_id, environment, account, due_on
+        on conflict (company_id, environment, account, due_on)
+            do update set waiting = release_day.waiting + excluded.waiting
         """,
         [release.scope.company_id for release in releases],
         [release.scope.environment for release in releases],
@@ -187,22 +196,41 @@ async def insert_releases(db: Connection, releases: Sequence[ScheduledRelease]) 
     )
 
 
-async def lock_open_releases(
-    db: Connection, scope: Scope, account: Account, *, first_transaction_id: str
+async def list_open_releases_of(
+    db: Connection, scope: Scope, account: Account, transaction_id: str
 ) -> Sequence[Taken]:
-    """Lock what still waits in an account: one transaction's first, then the latest due."""
+    """What still waits of one payment in an account that is locked, the latest due first."""
+    rows = await db.fetch(
+        """
+        select transaction_id, account, part, due_on, open from release_schedule
+        where company_id = $1 and environment = $2 and account = $3 and transaction_id = $4
+            and released_at is null and open > 0
+        order by due_on desc, part
+        """,
+        scope.company_id,
+        scope.environment,
+        account,
+        transaction_id,
+    )
+    return [_taken(row, row["open"]) for row in rows]
+
+
+async def list_latest_releases(
+    db: Connection, scope: Scope, account: Account, *, offset: int, rows_max: int
+) -> Sequence[Taken]:
+    """Some of what still waits in an account that is locked, the latest due first."""
     rows = await db.fetch(
         """
         select transaction_id, account, part, due_on, open from release_schedule
         where company_id = $1 and environment = $2 and account = $3
             and released_at is null and open > 0
-        order by transaction_id <> $4, due_on desc, transaction_id, part
-        for update
+        order by due_on desc, transaction_id, part limit $5 offset $4
         """,
         scope.company_id,
         scope.environment,
         account,
-        first_transaction_id,
+        offset,
+        rows_max,
     )
     return [_taken(row, row["open"]) for row in rows]
 
@@ -216,19 +244,32 @@ async def change_open_releases(
     """
     rows = await db.fetch(
         """
-        update release_schedule r set open = r.open + c.change
-        from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (
-            transaction_id, account, part, change
+        with changed as (
+            update release_schedule r set open = r.open + c.change
+            from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (
+                transaction_id, account, part, change
+            )
+            where r.company_id = $1 and r.transaction_id = c.transaction_id
+                and r.account = c.account and r.part = c.part and r.released_at is null
+            returning r.transaction_id, r.account, r.part, r.due_on, c.change
+        ),
+        days as (
+            update release_day d set waiting = d.waiting + c.change
+            from (
+                select account, due_on, sum(change)::bigint as change
+                from changed group by account, due_on
+            ) c
+            where d.company_id = $1 and d.environment = $6
+                and d.account = c.account and d.due_on = c.due_on
         )
-        where r.company_id = $1 and r.transaction_id = c.transaction_id
-            and r.account = c.account and r.part = c.part and r.released_at is null
-        returning r.transaction_id, r.account, r.part, r.due_on, abs(c.change) as amount
+        select transaction_id, account, part, due_on, abs(change) as amount from changed
         """,
         scope.company_id,
         [change.transaction_id for change in changes],
         [change.account for change in changes],
         [change.part for change in changes],
         [sign * change.amount for change in changes],
+        scope.environment,
     )
     return [_taken(row, row["amount"]) for row in rows]
 
@@ -254,6 +295,15 @@ async def claim_due_releases(
             where r.company_id = $1 and r.transaction_id = d.transaction_id
                 and r.account = d.account and r.part = d.part
             returning r.environment, r.transaction_id, r.account, r.part, r.due_on, d.open
+        ),
+        days as (
+            update release_day d set waiting = d.waiting - r.released
+            from (
+                select environment, account, due_on, sum(open)::bigint as released
+                from released group by environment, account, due_on
+            ) r
+            where d.company_id = $1 and d.environment = r.environment
+                and d.account = r.account and d.due_on = r.due_on
         )
         select * from released order by environment, due_on, transaction_id, account, part
         """,
@@ -275,6 +325,15 @@ async def claim_due_releases(
     ]
 
 
+async def delete_past_days(db: Connection, company_id: int, *, today: date) -> None:
+    """Forget the days of which nothing waits any more; the company's accounts are locked."""
+    await db.execute(
+        "delete from release_day where company_id = $1 and due_on <= $2 and waiting = 0",
+        company_id,
+        today,
+    )
+
+
 async def list_companies_with_due_releases(db: Connection, *, today: date) -> Sequence[int]:
     """Companies for which a release is due."""
     rows = await db.fetch(
@@ -293,8 +352,15 @@ async def list_next_releases(
     """The next days on which something becomes available, and how much."""
     rows = await db.fetch(
         """
-        select due_on, sum(open)::bigint as amount from release_schedule
-        where company_id = $1 and environment = $2 and released_at is null and open > 0
+        select due_on, sum(waiting)::bigint as amount from (
+            (select due_on, waiting from release_day
+            where company_id = $1 and environment = $2 and account = 'release' and waiting > 0
+            order by due_on limit $3)
+            union all
+            (select due_on, waiting from release_day
+            where company_id = $1 and environment = $2 and account = 'reserve' and waiting > 0
+            order by due_on limit $3)
+        ) as next
         group by due_on order by due_on limit $3
         """,
         scope.company_id,

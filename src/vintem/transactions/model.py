@@ -185,7 +185,7 @@ class Filter:
     """Which payments of a company are listed."""
 
     scope: Scope
-    statuses: Sequence[Status] | None = None
+    statuses: tuple[Status, ...] | None = None
     payment_method: PaymentMethod | None = None
     created_from: datetime | None = None
     created_before: datetime | None = None

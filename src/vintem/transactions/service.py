@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from vintem.brazil.br_code import end_to_end_id
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused
-from vintem.kit.paging import Cursor
+from vintem.kit.paging import PageRequest
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.runtime.group_commit import GroupCommit
@@ -26,6 +26,7 @@ from vintem.transactions.batches import (
     payment_order,
     write_new,
 )
+from vintem.transactions.listing import Lists, Page
 from vintem.transactions.model import (
     Filter,
     Refund,
@@ -58,6 +59,7 @@ class Transactions:
             flushers=1,
             rows_max=PAYMENTS_AT_ONCE_MAX,
         )
+        self._lists = Lists(database)
 
     async def close(self) -> None:
         """Write what is waiting, then stop."""
@@ -74,6 +76,10 @@ class Transactions:
         if created.is_replay:
             refuse_other_intent(created.transaction, intent)
         return created
+
+    async def list(self, wanted: Filter, request: PageRequest, *, now: datetime) -> Page:
+        """Show a page of a list of payments, the newest first."""
+        return await self._lists.page(wanted, request, now=now)
 
     async def confirm(self, payment: Payment) -> Confirmed:
         """Book a payment that was made; asked again, it is as it was."""
@@ -161,18 +167,6 @@ async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Transacti
 async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Sequence[Refund]:
     """The refunds of one company's payments."""
     return await moves.refunds_of(db, transactions)
-
-
-async def list_page(
-    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
-) -> Sequence[Transaction]:
-    """List payments, the newest first."""
-    return await store.list_page(db, wanted, cursor=cursor, offset=offset, rows_max=rows_max)
-
-
-async def count(db: Connection, wanted: Filter) -> int:
-    """Count payments, as far as anybody wants to know."""
-    return await store.count(db, wanted)
 
 
 async def move_due(database: Database, *, now: datetime) -> int:

@@ -6,11 +6,9 @@ from functools import lru_cache
 
 import msgspec
 
-from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 from vintem.transactions.model import (
-    Filter,
     PaymentMethod,
     Refund,
     RefundStatus,
@@ -35,7 +33,7 @@ async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequenc
         [each.environment for each in wanted],
         [each.idempotency_key for each in wanted],
     )
-    return [_transaction(row) for row in rows]
+    return [transaction_of(row) for row in rows]
 
 
 async def find_by_key(db: Connection, scope: Scope, idempotency_key: str) -> Transaction | None:
@@ -49,7 +47,7 @@ async def find_by_key(db: Connection, scope: Scope, idempotency_key: str) -> Tra
         scope.environment,
         idempotency_key,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
 async def find(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
@@ -63,7 +61,7 @@ async def find(db: Connection, scope: Scope, transaction_id: str) -> Transaction
         scope.environment,
         transaction_id,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
 async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
@@ -78,7 +76,7 @@ async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction
         scope.environment,
         transaction_id,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
 async def find_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
@@ -96,7 +94,7 @@ async def find_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequ
         [company_id for company_id, _ in environments],
         [transaction_id for _, transaction_id in environments],
     )
-    found = [_transaction(row) for row in rows]
+    found = [transaction_of(row) for row in rows]
     return [
         each
         for each in found
@@ -199,43 +197,6 @@ async def has_entered(db: Connection, transaction: Transaction, status: Status) 
     )
 
 
-async def list_page(
-    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
-) -> Sequence[Transaction]:
-    """List payments, the newest first."""
-    rows = await db.fetch(
-        f"""
-        select * from transaction
-        where company_id = $1 and environment = $2 and {_FILTER}
-            and ($11::timestamptz is null or (created_at, transaction_id) < ($11, $12::text))
-        order by created_at desc, transaction_id desc
-        limit $13 offset $14
-        """,  # noqa: S608 - the filter is a constant
-        *_filter_values(wanted),
-        None if cursor is None else cursor.created_at,
-        None if cursor is None else cursor.id,
-        rows_max,
-        offset,
-    )
-    return [_transaction(row) for row in rows]
-
-
-async def count(db: Connection, wanted: Filter) -> int:
-    """Count payments, as far as anybody wants to know."""
-    counted = await db.fetchval(
-        f"""
-        select count(*) from (
-            select from transaction
-            where company_id = $1 and environment = $2 and {_FILTER}
-            limit $11
-        ) as counted
-        """,  # noqa: S608 - the filter is a constant
-        *_filter_values(wanted),
-        COUNTED_ROWS_MAX,
-    )
-    return int(counted)
-
-
 async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[int]:
     """Companies with a payment that the worker must look at."""
     rows = await db.fetch("select distinct company_id from transaction where due_at <= $1", now)
@@ -256,7 +217,7 @@ async def lock_due(
         now,
         rows_max,
     )
-    return [_transaction(row) for row in rows]
+    return [transaction_of(row) for row in rows]
 
 
 async def insert_refund(db: Connection, refund: Refund) -> bool:
@@ -315,34 +276,8 @@ async def list_refunds(
     return [_refund(row) for row in rows]
 
 
-_FILTER = """
-    ($3::text[] is null or status = any($3))
-    and ($4::text is null or payment_method = $4)
-    and ($5::timestamptz is null or created_at >= $5)
-    and ($6::timestamptz is null or created_at < $6)
-    and ($7::text is null or external_ref = $7)
-    and ($8::bytea is null or document_digest = $8)
-    and ($9::bigint is null or amount >= $9)
-    and ($10::bigint is null or amount <= $10)
-"""
-
-
-def _filter_values(wanted: Filter) -> tuple[object, ...]:
-    return (
-        wanted.scope.company_id,
-        wanted.scope.environment,
-        None if wanted.statuses is None else list(wanted.statuses),
-        wanted.payment_method,
-        wanted.created_from,
-        wanted.created_before,
-        wanted.external_ref,
-        wanted.document_digest,
-        wanted.amount_min,
-        wanted.amount_max,
-    )
-
-
-def _transaction(row: Row) -> Transaction:
+def transaction_of(row: Row) -> Transaction:
+    """Read a payment from its row."""
     reason = row["status_reason"]
     return Transaction(
         company_id=row["company_id"],
