@@ -26,6 +26,8 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
+from vintem.providers.faults import Faults
+from vintem.providers.simulator import Simulator
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.transactions.batches import Creation
@@ -344,7 +346,7 @@ def bench(worker_id: str) -> Iterator[Bench]:
 
 
 async def _open(database: Database) -> Transactions:
-    return Transactions(database)
+    return Transactions(database, Simulator(database, secret=b"", faults=Faults()))
 
 
 @pytest.mark.timeout(1_800)

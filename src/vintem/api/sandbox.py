@@ -30,6 +30,8 @@ async def simulate_transaction(call: Call) -> Answer:
     moved = await resources.transactions.move(
         scope_of(call), transaction_id, call.body_as(SimulateBody).status, now=call.now
     )
+    # The acquirer had plans of its own for a card: somebody else has decided now.
+    await resources.simulator.forget(moved.company_id, transaction_id)
     refunds = await transactions.refunds_of(resources.database, [moved])
     document = unseal_document(resources.sealer, moved)
     return Data(msgspec.Raw(record_of(moved, refunds, document=document)))

@@ -1,6 +1,8 @@
 """The Transactions group."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -31,6 +33,11 @@ class CancelBody(Body, frozen=True):
     """Nothing needs to be said."""
 
 
+IN_FLIGHT_MAX: Final = timedelta(seconds=30)
+"""After so long a first call that got no answer will not give one any more."""
+IN_FLIGHT_RETRY_SECONDS: Final = 1
+ANSWER_SECONDS_MAX: Final = 1.0
+
 PAGE_FAULTS = {
     PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
     PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
@@ -57,8 +64,10 @@ async def create_transaction(call: Call) -> Answer:
         return await _replay(call, earlier)
     if created.is_replay:
         return await _replay(call, created.transaction)
-    shown = document.written_into(creation.record)
-    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+    shown = document.written_into(created.record or creation.record)
+    processed_at = created.transaction.processed_at
+    assert processed_at is not None, "what was created has its first answer"
+    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=processed_at))
 
 
 async def read_transaction(call: Call) -> Answer:
@@ -127,7 +136,16 @@ async def cancel_transaction(call: Call) -> Answer:
 
 
 async def _replay(call: Call, transaction: Transaction) -> Answer:
-    processed = Processed(is_replay=True, at=transaction.created_at)
+    if transaction.processed_at is None and call.now - transaction.created_at < IN_FLIGHT_MAX:
+        transaction = await transactions.find_processed(
+            call.resources.database, transaction, seconds_max=ANSWER_SECONDS_MAX
+        )
+        if transaction.processed_at is None:
+            raise Refusal(
+                ErrorCode.IDEMPOTENCY_IN_PROGRESS, retry_after_seconds=IN_FLIGHT_RETRY_SECONDS
+            )
+    at = transaction.processed_at or transaction.created_at
+    processed = Processed(is_replay=True, at=at)
     return Data(msgspec.Raw(await _shown(call, transaction)), 200, processed)
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
+from vintem.providers.port import Charge
 from vintem.runtime.db import Connection, DedicatedConnection
 from vintem.transactions import store
 from vintem.transactions.model import (
@@ -30,6 +31,8 @@ class Creation:
     correlation_id: str
     card_token_digest: bytes | None = None
     """The card token that is used up by it."""
+    charge: Charge | None = None
+    """What its acquirer must be asked, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Created:
 
     transaction: Transaction
     is_replay: bool
+    record: bytes = b""
+    """How the world sees it, where that is not what was to be written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ import msgspec
 from vintem.brazil.calendar import add_business_days, next_business_day
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix
 from vintem.kit.money import percent_half_up, split_evenly
 from vintem.ledger.model import Account, Capture, ScheduledRelease, Scope
 
 REFUND_DAYS_MAX_PIX: Final = 90
+TXID_CHARACTERS: Final = 25
 
 
 class Status(StrEnum):
@@ -122,6 +124,18 @@ class Transaction:
     cancelled_at: datetime | None
     refunded_at: datetime | None
     due_at: datetime | None
+    answered_at: datetime | None = None
+    """When its provider said the first word, where one had to be asked."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its provider has said the first word; before that nothing is told of it."""
+        return self.sequence > 0
+
+    @property
+    def processed_at(self) -> datetime | None:
+        """When its creation was completed; without a value it is still under way."""
+        return (self.answered_at or self.created_at) if self.is_answered else None
 
     @property
     def scope(self) -> Scope:
@@ -141,6 +155,8 @@ class Transaction:
 
     def may_become(self, status: Status) -> bool:
         """Say whether the table of moves, and its past, let it go there."""
+        if not self.is_answered:
+            return False
         if self.status is Status.BLOCKED:
             is_after_paid = self.paid_at is not None
             if is_after_paid != (status in AFTER_PAID) and status is not Status.PAID:
@@ -195,6 +211,17 @@ class Filter:
     document_digest: bytes | None = None
     amount_min: int | None = None
     amount_max: int | None = None
+
+
+def ids_of_reference(reference: str) -> Sequence[str]:
+    """The ids of the payments that a provider may mean by a reference.
+
+    A PIX code has no room for the whole id: its txid leaves out the prefix and the first of the 26
+    characters, which is one of eight.
+    """
+    if len(reference) == TXID_CHARACTERS:
+        return [f"{Prefix.TRANSACTION}_{first}{reference}" for first in "01234567"]
+    return [reference]
 
 
 def check_refund(transaction: Transaction, amount: int | None, *, now: datetime) -> int:

@@ -14,6 +14,7 @@ from vintem.ledger.model import HoldKind, Kind
 from vintem.runtime.db import Connection
 from vintem.transactions import store
 from vintem.transactions.model import (
+    PaymentMethod,
     Refund,
     RefundStatus,
     Status,
@@ -53,37 +54,36 @@ async def move(
     return moved
 
 
-async def move_when_due(block: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Do to a locked payment what was due: its next step, or its end when there is none."""
-    if not transaction.steps:
-        over = replace(transaction, due_at=None)
-        if over.may_become(Status.CANCELLED):
-            await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
-        else:
-            await store.update_due(block, over, now=now)
-        return
-    step, *later = transaction.steps
-    due = replace(transaction, steps=later, due_at=later[0].at if later else None)
-    if not transaction.may_become(step.status):
-        await store.update_due(block, due, now=now)
-    elif step.status is Status.PAID and transaction.paid_at is None:
-        await pay(block, due, now=now)
+async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
+    """End a locked payment whose time is over, unless somebody has decided about it before."""
+    over = replace(transaction, due_at=None)
+    if over.may_become(Status.CANCELLED):
+        await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
-        await move(block, due, step.status, None, now=now)
+        await store.update_due(block, over, now=now)
 
 
-async def pay(block: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Book a locked payment that was made."""
+async def pay(
+    block: Connection, transaction: Transaction, *, end_to_end_id: str | None, now: datetime
+) -> Transaction:
+    """Book a locked payment that was made, late or in time."""
+    assert transaction.paid_at is None, "a payment is made once"
+    assert transaction.may_become(Status.PAID), "a status moves only through the table of moves"
+    is_late = transaction.status is Status.CANCELLED
+    is_pix = transaction.payment_method is PaymentMethod.PIX
     paid = replace(
         transaction,
         status=Status.PAID,
-        status_reason=None,
+        status_reason=StatusReason.LATE_PAYMENT if is_late else None,
         sequence=transaction.sequence + 1,
+        end_to_end_id=end_to_end_id if is_pix else None,
         paid_at=now,
         updated_at=now,
+        due_at=None,
     )
     await ledger.capture_many(block, [capture_of(paid, now=now)], now=now)
     await write_move(block, transaction, paid, now=now)
+    return paid
 
 
 async def write_move(

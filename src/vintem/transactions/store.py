@@ -430,6 +430,7 @@ def _transaction(row: Row) -> Transaction:
         cancelled_at=row["cancelled_at"],
         refunded_at=row["refunded_at"],
         due_at=row["due_at"],
+        answered_at=row["answered_at"],
     )
 
 
