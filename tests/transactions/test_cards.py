@@ -789,6 +789,10 @@ async def everything_stored(database: Database) -> Mapping[str, bytes]:
             value if isinstance(value, bytes) else value.encode() for value in values
         )
     assert {"transaction.details", "card_token.card_sealed", "webhook_event.body"} <= set(stored)
+    assert b"0259" in stored["simulator_charge.last_four"]
+    assert b"dispute.lost" in stored["simulator_callback.body"]
+    assert b"dispute.lost" in stored["provider_callback.kind"]
+    assert stored["provider_request.transaction_id"]
     return stored
 
 
