@@ -247,8 +247,8 @@ class Settings:
         "VINTEM_SIMULATOR_SEED",
         _whole(0, 1_000_000_000),
         "0",
-        "Number from which the sandbox's own provider takes its codes, and to which charges its"
-        " faults happen.",
+        "Number by which the sandbox's own provider names its callbacks and chooses the charges"
+        " that its faults happen to.",
         allowed="a whole number from 0 to 1000000000",
     )
     simulator_faults: tuple[FaultShare, ...] = setting(

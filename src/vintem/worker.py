@@ -61,9 +61,9 @@ async def send_simulated_callbacks(resources: Resources) -> int:
     return await resources.simulator.tell_due(resources.callback_url, now=utc_now())
 
 
-async def do_overdue_callbacks(resources: Resources) -> int:
-    """Stop waiting for callbacks that never came before others."""
-    return await transactions.do_overdue(resources.database, now=utc_now())
+async def do_waiting_callbacks(resources: Resources) -> int:
+    """Look again at what providers told us too early."""
+    return await transactions.look_again(resources.database, now=utc_now())
 
 
 async def release_money(resources: Resources) -> int:
@@ -80,7 +80,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("charges to finish", 0.5, finish_charges),
     Duty("simulated callbacks", 0.5, send_simulated_callbacks),
-    Duty("overdue callbacks", 30.0, do_overdue_callbacks),
+    Duty("waiting callbacks", 5.0, do_waiting_callbacks),
     Duty("money to release", 5.0, release_money),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),

@@ -233,6 +233,11 @@ async def test_a_boleto_is_paid_by_its_bank_s_word(shop: Shop) -> None:
     assert await suspense(shop) == 0
     await send_all(shop.api, [received(shop, made["id"], endToEndId="E2")])
     assert await suspense(shop) == 10_000
+    sources = await shop.database.fetchval(
+        "select codes from posting where company_id = $1 and kind = 'suspense'",
+        shop.scope.company_id,
+    )
+    assert set(sources) == {"receivable", "suspense"}
 
 
 async def test_a_suspended_company_still_gets_its_money(shop: Shop) -> None:
@@ -379,13 +384,26 @@ async def test_nothing_waits_for_ever_for_a_callback_that_never_comes(shop: Shop
     opened, lost = numbered(shop, made["id"], LIFE[1:3])
     await send_all(shop.api, [lost])
     assert await state_of(shop, lost["callbackId"]) == ("waiting", None)
-    await transactions.do_overdue(shop.database, now=utc_now() + timedelta(minutes=9))
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(minutes=9))
     assert (await shop.read(made["id"]))["status"] == "paid"
-    await transactions.do_overdue(shop.database, now=utc_now() + timedelta(minutes=11))
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(minutes=11))
     assert (await shop.read(made["id"]))["status"] == "chargeback"
     await send_all(shop.api, [opened])
     assert await state_of(shop, opened["callbackId"]) == ("ignored", "obsolete")
     assert (await shop.read(made["id"]))["status"] == "chargeback"
+
+
+async def test_what_was_told_before_the_payment_is_done_once_it_is_made(shop: Shop) -> None:
+    made = await shop.create()
+    early = told(shop, "dispute.opened", made["id"])
+    await send_all(shop.api, [early])
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(hours=1))
+    assert await state_of(shop, early["callbackId"]) == ("waiting", None)
+    # By hand, and so by another door than that of callbacks.
+    await shop.move(made["id"], "paid")
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(hours=2))
+    assert (await shop.read(made["id"]))["status"] == "pre_chargeback"
+    assert await state_of(shop, early["callbackId"]) == ("applied", None)
 
 
 async def test_what_can_never_apply_is_recorded_and_ignored(shop: Shop) -> None:

@@ -31,6 +31,7 @@ from vintem.providers.port import (
 from vintem.resources import Resources, open_resources
 from vintem.runtime.db import Database
 from vintem.settings import Settings
+from vintem.transactions import phases
 from vintem.transactions.service import Transactions
 
 NUMBERS = {
@@ -209,6 +210,34 @@ async def test_a_callback_that_is_faster_than_the_answer_waits_for_it(
 
 
 # Answers that are lost
+
+
+async def test_an_acquirer_that_takes_too_long_is_not_waited_for(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "ANSWER_SECONDS_MAX", 0.5)
+    async with faulty(settings, database, Fault.SLOW_ANSWERS) as (shop, resources):
+        began = time.monotonic()
+        made = (await charge(shop)).data
+        assert time.monotonic() - began < 2.5
+        assert made["status"] == "processing"
+        await finish(resources, 3)
+        assert (await shop.read(made["id"]))["status"] == "paid"
+        assert len(await book_of(shop)) == 1
+
+
+async def test_an_acquirer_that_cannot_be_reached_does_not_hide_the_payment(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        with monkeypatch.context() as line:
+            line.setattr(resources.transactions, "_acquirer", Unreachable())
+            made = (await charge(shop)).data
+        assert made["status"] == "processing"
+        await finish(resources, 3)
+        assert (await shop.read(made["id"]))["status"] == "processing"
+        await finish(resources, 11)
+        assert (await shop.read(made["id"]))["refusedReason"]["code"] == "NOT_RECEIVED"
 
 
 @pytest.mark.parametrize(("last", "status"), NUMBERS.items())
@@ -392,3 +421,44 @@ async def test_faults_happen_to_a_share_of_the_charges_and_to_the_same_ones(
         for reply in made:
             assert (await shop.read(reply.data["id"]))["status"] == "paid"
         assert await shop.balance() == {"waitingFunds": 400_000}
+
+
+async def test_whatever_goes_wrong_every_charge_ends_where_the_acquirer_s_book_says(
+    settings: Settings, database: Database
+) -> None:
+    changed = replace(
+        settings,
+        simulator_seed=11,
+        simulator_faults=(
+            (Fault.LOST_REQUESTS, 10),
+            (Fault.LOST_ANSWERS, 30),
+            (Fault.LOST_QUERIES, 50),
+            (Fault.REPEAT_CALLBACKS, 50),
+            (Fault.SHUFFLE_CALLBACKS, 50),
+        ),
+    )
+    ends = {**NUMBERS, "0119": "paid", "0259": "chargeback"}
+    async with (
+        open_resources(changed, shared_limits=False) as resources,
+        serving(resources) as base_url,
+        client() as session,
+    ):
+        shop = await new_shop(Api(base_url, session), database)
+        cards = list(NUMBERS) * 12
+        made = await asyncio.gather(*(charge(shop, last) for last in cards))
+        for seconds in (3, 5, 9, 12, 25, 30, 90, 400, 800):
+            now = utc_now() + timedelta(seconds=seconds)
+            # Two workers that get in each other's way.
+            await asyncio.gather(
+                *(resources.transactions.finish(now=now) for _ in range(2)),
+                *(resources.simulator.tell_due(base_url, now=now) for _ in range(2)),
+            )
+        charged = {row["reference"] for row in await book_of(shop)}
+        assert 0 < len(charged) < len(made), "the faults must have struck some and not others"
+        for last, reply in zip(cards, made, strict=True):
+            shown = await shop.read(reply.data["id"])
+            if reply.data["id"] in charged:
+                assert shown["status"] == ends[last], (last, shown)
+            else:
+                assert shown["refusedReason"]["code"] == "NOT_RECEIVED"
+        assert await suspense(shop) == 0

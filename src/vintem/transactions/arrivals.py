@@ -12,16 +12,17 @@ from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
 from vintem.providers.port import Authorised, Blocked, Notice, NoticeKind, Refused
 from vintem.runtime import metrics
-from vintem.runtime.db import Connection, Database
+from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.transactions import answers, callback_store, moves, store
 from vintem.transactions.callback_store import State
 from vintem.transactions.model import PaymentMethod, Status, Transaction, ids_of_reference
 
 log = structlog.get_logger()
 
-WAIT: Final = timedelta(minutes=10)
-"""So long something waits for what was told before it; then it is done without."""
-OVERDUE_AT_ONCE_MAX: Final = 100
+TURN_MAX: Final = timedelta(minutes=10)
+"""So long something waits for what its provider counts before it; then it is done without."""
+LOOK_PAUSE: Final = timedelta(seconds=30)
+LOOKS_AT_ONCE_MAX: Final = 100
 
 MONEY: Final = frozenset({NoticeKind.PAYMENT_RECEIVED, NoticeKind.CHARGE_PAID})
 DISPUTED: Final = frozenset({Status.PRE_CHARGEBACK, Status.CHARGEBACK})
@@ -82,7 +83,7 @@ async def take(
     """
     transaction_id = None if transaction is None else transaction.transaction_id
     is_new = await callback_store.insert_waiting(
-        block, notice, transaction_id, look_at=now + WAIT, now=now
+        block, notice, transaction_id, look_at=now + LOOK_PAUSE, now=now
     )
     if not is_new:
         return None
@@ -95,14 +96,15 @@ async def take(
 
 
 async def do_waiting(
-    block: Connection, transaction: Transaction, *, now: datetime, is_overdue: bool = False
+    block: Connection, transaction: Transaction, *, now: datetime
 ) -> tuple[Transaction, Sequence[Outcome]]:
     """Do all that waits for a locked payment and can be done now, in the provider's order."""
     outcomes: list[Outcome] = []
     has_moved = transaction.is_answered
     while has_moved:
         has_moved = False
-        for notice in await callback_store.list_waiting(block, transaction):
+        for notice, since in await callback_store.list_waiting(block, transaction):
+            is_overdue = now >= since + TURN_MAX
             step = await _try(block, transaction, notice, now, is_overdue=is_overdue)
             if step.state is State.WAITING:
                 continue
@@ -112,12 +114,19 @@ async def do_waiting(
     return transaction, outcomes
 
 
-async def do_overdue(database: Database, *, now: datetime) -> int:
-    """Stop waiting for what was never told, so that nothing is held back for ever."""
+async def look_again(database: Database, *, now: datetime) -> int:
+    """Look again at what waits: the payment may have moved, or the wait been long enough."""
     done = 0
-    overdue = await callback_store.list_overdue(database, now=now, rows_max=OVERDUE_AT_ONCE_MAX)
-    for scope, transaction_id in overdue:
-        outcomes = await database.atomically(_overdue_work(scope, transaction_id, now))
+    waiting = await callback_store.list_to_look_at(database, now=now, rows_max=LOOKS_AT_ONCE_MAX)
+    for scope, transaction_id in waiting:
+        try:
+            outcomes = await database.atomically(_look(scope, transaction_id, now))
+        except DatabaseUnavailableError:
+            raise
+        except Exception:
+            # One payment's trouble must not keep the others waiting.
+            log.exception("callbacks could not be applied", reference=transaction_id)
+            continue
         report(outcomes)
         done += len(outcomes)
     return done
@@ -159,7 +168,7 @@ async def _try(
             return _Step(transaction, State.WAITING)
     if _may_apply(transaction, notice):
         return await _apply(block, transaction, notice, now)
-    if _may_apply_later(transaction, notice) and not is_overdue:
+    if _may_apply_later(transaction, notice):
         return _Step(transaction, State.WAITING)
     return _Step(transaction, State.IGNORED, f"is_{transaction.status}")
 
@@ -171,7 +180,8 @@ async def _take_money(
     if cause == "repeated":
         return _Step(transaction, State.IGNORED, cause)
     if cause is not None:
-        await _book_unclaimed(block, notice, now)
+        is_boleto = transaction.payment_method is PaymentMethod.BOLETO
+        await _book_unclaimed(block, notice, now, is_owed_by_bank=is_boleto)
         return _Step(transaction, State.UNCLAIMED, cause)
     if notice.kind is NoticeKind.CHARGE_PAID:
         paid = await answers.settle(block, transaction, Authorised(notice.code), now=now)
@@ -249,31 +259,33 @@ async def _without_payment(block: Connection, notice: Notice, now: datetime) -> 
     return State.UNCLAIMED
 
 
-async def _book_unclaimed(block: Connection, notice: Notice, now: datetime) -> None:
+async def _book_unclaimed(
+    block: Connection, notice: Notice, now: datetime, *, is_owed_by_bank: bool = False
+) -> None:
+    """Keep money in suspense; it comes from where the payment's own would have come from."""
     assert notice.amount is not None, "money has an amount"
-    is_charge = notice.kind is NoticeKind.CHARGE_PAID
+    is_receivable = notice.kind is NoticeKind.CHARGE_PAID or is_owed_by_bank
     await ledger.book_unclaimed(
         block,
         Scope(notice.company_id, notice.environment),
         f"{notice.provider}/{notice.callback_id}",
-        source=Account.RECEIVABLE if is_charge else Account.BANK,
+        source=Account.RECEIVABLE if is_receivable else Account.BANK,
         amount=notice.amount,
         now=now,
     )
 
 
-def _overdue_work(
+def _look(
     scope: Scope, transaction_id: str, now: datetime
 ) -> Callable[[Connection], Awaitable[Sequence[Outcome]]]:
-    async def work(block: Connection) -> Sequence[Outcome]:
+    async def look(block: Connection) -> Sequence[Outcome]:
         transaction = await store.lock(block, scope, transaction_id)
         assert transaction is not None, "payments are never deleted"
-        _, outcomes = await do_waiting(block, transaction, now=now, is_overdue=True)
-        # Only a payment without its first answer still has something waiting.
-        await callback_store.postpone_waiting(block, transaction, look_at=now + WAIT)
+        _, outcomes = await do_waiting(block, transaction, now=now)
+        await callback_store.postpone_waiting(block, transaction, look_at=now + LOOK_PAUSE)
         return outcomes
 
-    return work
+    return look
 
 
 async def _lock(block: Connection, notice: Notice) -> Transaction | None:

@@ -82,8 +82,10 @@ async def postpone_waiting(db: Connection, transaction: Transaction, *, look_at:
     )
 
 
-async def list_waiting(db: Connection, transaction: Transaction) -> Sequence[Notice]:
-    """What waits for a locked payment, in the order of its provider's count."""
+async def list_waiting(
+    db: Connection, transaction: Transaction
+) -> Sequence[tuple[Notice, datetime]]:
+    """What waits for a locked payment and since when, in the order of its provider's count."""
     rows = await db.fetch(
         """
         select * from provider_callback
@@ -93,7 +95,7 @@ async def list_waiting(db: Connection, transaction: Transaction) -> Sequence[Not
         transaction.company_id,
         transaction.transaction_id,
     )
-    return [_notice(row) for row in rows]
+    return [(_notice(row), row["received_at"]) for row in rows]
 
 
 async def last_sequence(db: Connection, transaction: Transaction, provider: str) -> int:
@@ -128,10 +130,10 @@ async def has_been_paid_by(db: Connection, transaction: Transaction, end_to_end_
     )
 
 
-async def list_overdue(
+async def list_to_look_at(
     db: Connection, *, now: datetime, rows_max: int
 ) -> Sequence[tuple[Scope, str]]:
-    """Payments for which something has waited too long."""
+    """Payments for which something waits that must be looked at by now."""
     rows = await db.fetch(
         """
         select distinct company_id, environment, transaction_id from provider_callback

@@ -181,9 +181,9 @@ async def count(db: Connection, wanted: Filter) -> int:
     return await store.count(db, wanted)
 
 
-async def do_overdue(database: Database, *, now: datetime) -> int:
-    """Do what providers told us that has waited too long for what was to be told before it."""
-    return await arrivals.do_overdue(database, now=now)
+async def look_again(database: Database, *, now: datetime) -> int:
+    """Do what providers told us too early, where its time has come."""
+    return await arrivals.look_again(database, now=now)
 
 
 async def find_processed(
