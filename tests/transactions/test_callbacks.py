@@ -270,6 +270,9 @@ async def test_another_amount_is_kept_in_suspense_and_the_payment_left_alone(
 ) -> None:
     made = await shop.create()
     await assert_unclaimed(shop, received(shop, made["id"], amount=amount), "amount_mismatch")
+    # The same transfer told under another id is not booked again.
+    await send_all(shop.api, [received(shop, made["id"], amount=amount)])
+    assert await suspense(shop) == amount
     assert (await shop.read(made["id"]))["status"] == "pending"
     assert await events_of(shop, made["id"]) == ["pending"]
     await send_all(shop.api, [received(shop, made["id"], endToEndId="E2")])

@@ -195,23 +195,25 @@ async def _why_unclaimed(block: Connection, transaction: Transaction, notice: No
     is_charge = notice.kind is NoticeKind.CHARGE_PAID
     if is_charge != (transaction.payment_method is PaymentMethod.CREDIT_CARD):
         return "other_method"
+    if await _is_repeated(block, transaction, notice):
+        return "repeated"
     if notice.amount != transaction.amount:
         return "amount_mismatch"
     if transaction.paid_at is not None:
-        return "repeated" if await _is_same_payment(block, transaction, notice) else "paid_before"
+        return "paid_before"
     return None if transaction.may_become(Status.PAID) else f"is_{transaction.status}"
 
 
-async def _is_same_payment(block: Connection, transaction: Transaction, notice: Notice) -> bool:
-    # A charge has our id, under which the acquirer charges once. Each transfer has a name.
+async def _is_repeated(block: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether this very money was told of before, under another id."""
+    is_made = transaction.paid_at is not None and notice.amount == transaction.amount
     if notice.kind is NoticeKind.CHARGE_PAID:
-        return True
-    name = notice.end_to_end_id
-    if name is None:
+        # A charge has our id, under which the acquirer charges once.
+        return is_made
+    if notice.end_to_end_id is None:
         return False
-    return name == transaction.end_to_end_id or await callback_store.has_been_paid_by(
-        block, transaction, name
-    )
+    is_same = is_made and notice.end_to_end_id == transaction.end_to_end_id
+    return is_same or await callback_store.is_known_transfer(block, transaction, notice)
 
 
 def _may_apply(transaction: Transaction, notice: Notice) -> bool:

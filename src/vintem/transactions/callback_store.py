@@ -112,20 +112,22 @@ async def last_sequence(db: Connection, transaction: Transaction, provider: str)
     return int(last or 0)
 
 
-async def has_been_paid_by(db: Connection, transaction: Transaction, end_to_end_id: str) -> bool:
-    """Say whether a payment was made by the transfer that the bank names so."""
+async def is_known_transfer(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether a transfer to a payment, of this name and amount, was booked before."""
     return bool(
         await db.fetchval(
             """
             select exists (
                 select from provider_callback
                 where company_id = $1 and transaction_id = $2 and end_to_end_id = $3
-                    and kind = 'payment.received' and state in ('applied', 'unclaimed')
+                    and amount = $4 and kind = 'payment.received'
+                    and state in ('applied', 'unclaimed')
             )
             """,
             transaction.company_id,
             transaction.transaction_id,
-            end_to_end_id,
+            notice.end_to_end_id,
+            notice.amount,
         )
     )
 
