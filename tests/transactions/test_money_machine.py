@@ -320,7 +320,6 @@ class Company(RuleBasedStateMachine):
             document_sealed=b"",
             details=RECORD,
             terms=self.terms,
-            steps=(),
             end_to_end_id=None,
             created_at=self.now,
             updated_at=self.now,

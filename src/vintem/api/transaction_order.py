@@ -106,7 +106,6 @@ async def prepare(
             release_days=part.release_days,
             dispute_fee_cents=caller.terms.dispute_fee_cents,
         ),
-        steps=(),
         end_to_end_id=None,
         created_at=call.now,
         updated_at=call.now,

@@ -4,6 +4,9 @@
 -- has no history and no event, and nobody but the caller's own retry has heard of it. A payment that
 -- nobody had to be asked about is answered in the commit that creates it, and leaves this empty.
 alter table transaction add column answered_at timestamptz;
+-- Nothing comes by itself any more: whatever happens to a payment later, its provider tells us.
+update transaction set due_at = null where steps <> '[]';
+alter table transaction drop column steps;
 
 create table provider_request (
     company_id bigint not null,

@@ -177,6 +177,5 @@ def _paid(transaction: Transaction, payment: Payment, *, now: datetime) -> Trans
         end_to_end_id=payment.end_to_end_id if is_pix else None,
         paid_at=now,
         updated_at=now,
-        steps=(),
         due_at=None,
     )

@@ -87,13 +87,6 @@ class Terms(msgspec.Struct, frozen=True):
     dispute_fee_cents: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
-    """A move that will come by itself."""
-
-    at: datetime
-    status: Status
-
-
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """A payment as it stands."""
@@ -115,7 +108,6 @@ class Transaction:
     document_sealed: bytes
     details: str
     terms: Terms
-    steps: Sequence[Step]
     end_to_end_id: str | None
     created_at: datetime
     updated_at: datetime

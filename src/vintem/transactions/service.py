@@ -240,4 +240,4 @@ async def _lock(block: Connection, scope: Scope, transaction_id: str) -> Transac
     transaction = await store.lock(block, scope, transaction_id)
     if transaction is None:
         raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
-    return replace(transaction, steps=(), due_at=None)
+    return replace(transaction, due_at=None)

@@ -16,7 +16,6 @@ from vintem.transactions.model import (
     RefundStatus,
     Status,
     StatusReason,
-    Step,
     Terms,
     Transaction,
 )
@@ -32,22 +31,22 @@ async def insert_transactions(db: Connection, new: Sequence[NewTransaction]) -> 
                 $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bytea[],
                 $12::bytea[], $13::text[], $14::bytea[], $15::text[], $16::text[],
                 $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::timestamptz[],
-                $21::timestamptz[], $22::text[], $23::text[]) as d (
+                $21::timestamptz[], $22::text[]) as d (
                 company_id, transaction_id, environment, status, status_reason, payment_method,
                 amount, fee, installments, external_ref, document_digest, document_sealed,
                 idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps)
+                expires_at, due_at, end_to_end_id)
         ),
         t as (
             insert into transaction (
                 company_id, transaction_id, environment, status, status_reason, payment_method,
                 amount, fee, installments, external_ref, document_digest, document_sealed,
                 idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, sequence)
+                expires_at, due_at, end_to_end_id, sequence)
             select company_id, transaction_id, environment, status, status_reason, payment_method,
                 amount, fee, installments, external_ref, document_digest, document_sealed,
                 idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, 1
+                expires_at, due_at, end_to_end_id, 1
             from d
             on conflict do nothing
             returning company_id, transaction_id, status, status_reason, created_at
@@ -81,7 +80,6 @@ async def insert_transactions(db: Connection, new: Sequence[NewTransaction]) -> 
         [each.expires_at for each in made],
         [each.due_at for each in made],
         [each.end_to_end_id for each in made],
-        [msgspec.json.encode(each.steps).decode() for each in made],
     )
     return {row["transaction_id"] for row in rows}
 
@@ -172,24 +170,23 @@ async def update_moved(
         with d as (
             select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
                 $6::bigint[], $7::text[], $8::text[], $9::timestamptz[], $10::timestamptz[],
-                $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[]) as d (
+                $11::timestamptz[], $12::timestamptz[], $13::text[]) as d (
                 company_id, transaction_id, status, status_reason, refunded_amount, sequence,
                 hold_reference, end_to_end_id, paid_at, cancelled_at, refunded_at, due_at,
-                from_status, steps)
+                from_status)
         ),
         t as (
             update transaction t set status = d.status, status_reason = d.status_reason,
                 refunded_amount = d.refunded_amount, sequence = d.sequence,
                 hold_reference = d.hold_reference, end_to_end_id = d.end_to_end_id,
                 paid_at = d.paid_at, cancelled_at = d.cancelled_at,
-                refunded_at = d.refunded_at, due_at = d.due_at, steps = d.steps,
-                updated_at = $15
+                refunded_at = d.refunded_at, due_at = d.due_at, updated_at = $14
             from d
             where t.company_id = d.company_id and t.transaction_id = d.transaction_id
         )
         insert into transaction_history (
             company_id, transaction_id, sequence, from_status, to_status, reason, created_at)
-        select company_id, transaction_id, sequence, from_status, status, status_reason, $15
+        select company_id, transaction_id, sequence, from_status, status, status_reason, $14
         from d
         """,
         [each.company_id for each, _ in moved],
@@ -205,7 +202,6 @@ async def update_moved(
         [each.refunded_at for each, _ in moved],
         [each.due_at for each, _ in moved],
         [was for _, was in moved],
-        [msgspec.json.encode(each.steps).decode() for each, _ in moved],
         now,
     )
 
@@ -230,12 +226,11 @@ async def update_due(db: Connection, transaction: Transaction, *, now: datetime)
     """Write what is due next for a locked payment, its status unchanged."""
     await db.execute(
         """
-        update transaction set steps = $3, due_at = $4, updated_at = $5
+        update transaction set due_at = $3, updated_at = $4
         where company_id = $1 and transaction_id = $2
         """,
         transaction.company_id,
         transaction.transaction_id,
-        msgspec.json.encode(transaction.steps).decode(),
         transaction.due_at,
         now,
     )
@@ -421,7 +416,6 @@ def _transaction(row: Row) -> Transaction:
         document_sealed=row["document_sealed"],
         details=row["details"],
         terms=msgspec.json.decode(row["terms"], type=Terms),
-        steps=msgspec.json.decode(row["steps"], type=list[Step]) if row["steps"] != "[]" else (),
         end_to_end_id=row["end_to_end_id"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
