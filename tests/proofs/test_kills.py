@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from support.api import Api, HttpReply
 from support.cards import card_order
@@ -68,6 +69,7 @@ async def test_kills_of_the_database_lose_no_acknowledged_payment() -> None:
 CARDS = {"1111": "paid", "0002": "failed", "0069": "blocked", "0259": "paid"}
 
 
+@pytest.mark.timeout(600)
 async def test_kills_between_the_phases_of_a_card_charge_it_once_and_leave_nothing_open() -> None:
     slow = {"VINTEM_SIMULATOR_FAULTS": "slow_answers"}
     async with platform(slow) as (running, database), client(running) as api:
@@ -77,18 +79,9 @@ async def test_kills_between_the_phases_of_a_card_charge_it_once_and_leave_nothi
                 asyncio.create_task(pay_by_card(api, running, key, last))
                 for key, last in orders.items()
             ]
-            # In the first round all have been asked and none has been answered; later, who knows.
-            if number == 0:
-                await until(
-                    lambda: has_rows(database, "simulator_charge", len(orders)),  # noqa: B023
-                    seconds=promised(2.5),
-                )
-                assert await unanswered(database) > 0
-            else:
-                await until(
-                    lambda: has_rows(database, "transaction", number * len(orders) + 1),  # noqa: B023
-                    seconds=promised(2.5),
-                )
+            # Somebody has been charged and not been told; in later rounds also somebody else.
+            await until(lambda: is_between_phases(database), seconds=promised(20))
+            await asyncio.sleep(0.2 * number)
             for child in (*running.children("api"), *running.children("worker")):
                 os.kill(child.pid, signal.SIGKILL)
             assert None in await asyncio.gather(*calls), "the kill came too late to prove anything"
@@ -149,8 +142,18 @@ async def assert_finished(
         assert shown.data["refusedReason"]["code"] == "NOT_RECEIVED"
 
 
-async def has_rows(database: Database, table: str, count: int) -> bool:
-    return bool(await database.fetchval(f"select count(*) >= $1 from {table}", count))
+async def is_between_phases(database: Database) -> bool:
+    return bool(
+        await database.fetchval(
+            """
+            select exists (
+                select from transaction t join simulator_charge c
+                    on c.company_id = t.company_id and c.reference = t.transaction_id
+                where t.sequence = 0
+            )
+            """
+        )
+    )
 
 
 async def unanswered(database: Database) -> int:
