@@ -38,6 +38,7 @@ log = structlog.get_logger()
 
 SIMULATOR: Final = "simulator"
 SLOW_ANSWER_SECONDS: Final = 3.0
+CHARGES_AT_ONCE_MAX: Final = 4
 CALLBACKS_AT_ONCE_MAX: Final = 32
 CALLBACKS_HEARD: Final = range(200, 300)
 
@@ -55,6 +56,7 @@ class Simulator:
         self._database = database
         self._secret = secret
         self._faults = faults
+        self._turns = asyncio.Semaphore(CHARGES_AT_ONCE_MAX)
 
     @property
     def name(self) -> str:
@@ -112,7 +114,9 @@ class Simulator:
             assert kept is not None, "what is in the way is a charge with this reference"
             return kept.last_four
 
-        return decide(await self._database.atomically(charge_once), charge.reference)
+        async with self._turns:
+            last_four = await self._database.atomically(charge_once)
+        return decide(last_four, charge.reference)
 
     def _callbacks(self, charge: Charge, now: datetime) -> Sequence[store.KeptCallback]:
         later = LATER.get(charge.card.number.last_digits, ())

@@ -46,17 +46,28 @@ FIRST_PAUSE: Final = timedelta(seconds=2)
 PAUSES_SECONDS: Final = (5, 15, 60, 300)
 NEVER_SEEN_AFTER: Final = timedelta(seconds=2 * ANSWER_SECONDS_MAX)
 """A request that has not arrived after so long will not arrive any more."""
-QUESTIONS_AT_ONCE_MAX: Final = 16
+QUESTIONS_AT_ONCE_MAX: Final = 8
+COMMITS_AT_ONCE_MAX: Final = 4
 
 NOT_RECEIVED: Final = Refused("NOT_RECEIVED", "The charge did not reach the acquirer.")
 
 
 async def charge(
-    database: Database, acquirer: CardAcquirer, creation: Creation, wanted: Charge, intent: Intent
+    database: Database,
+    acquirer: CardAcquirer,
+    creation: Creation,
+    wanted: Charge,
+    intent: Intent,
+    *,
+    turns: asyncio.Semaphore,
 ) -> Created:
-    """Create a payment by card once an intent, and charge the card once."""
+    """Create a payment by card once an intent, and charge the card once.
+
+    `turns` lets no more commits wait for a connection than there are, so that none gives up.
+    """
     # Phase 1: the payment is remembered, and its token used up, before anybody is asked.
-    holder = await database.atomically(_remember(creation, intent, provider=acquirer.name))
+    async with turns:
+        holder = await database.atomically(_remember(creation, intent, provider=acquirer.name))
     if holder is not None:
         return Created(holder, is_replay=True)
     # Phase 2: the acquirer is asked, with nothing locked and no connection held.
@@ -64,9 +75,9 @@ async def charge(
     # Phase 3: its answer is written, unless a worker was faster.
     made = creation.new.transaction
     question = _question(creation, acquirer.name)
-    transaction, outcomes = await database.atomically(
-        _write_first(question, answer, now=max(utc_now(), made.created_at))
-    )
+    now = max(utc_now(), made.created_at)
+    async with turns:
+        transaction, outcomes = await database.atomically(_write_first(question, answer, now=now))
     arrivals.report(outcomes)
     return Created(transaction, is_replay=False, record=record_of(transaction, ()))
 

@@ -50,6 +50,7 @@ class Transactions:
     def __init__(self, database: Database, acquirer: CardAcquirer) -> None:
         self._database = database
         self._acquirer = acquirer
+        self._turns = asyncio.Semaphore(phases.COMMITS_AT_ONCE_MAX)
         self._creations = GroupCommit[Creation, Created](
             database, create_many, sort_key=creation_order
         )
@@ -66,7 +67,12 @@ class Transactions:
         """Create a payment once an intent."""
         if creation.charge is not None:
             return await phases.charge(
-                self._database, self._acquirer, creation, creation.charge, intent
+                self._database,
+                self._acquirer,
+                creation,
+                creation.charge,
+                intent,
+                turns=self._turns,
             )
         created = await self._creations.write(creation)
         if created.is_replay:
