@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
-from vintem.runtime.crypto import Sealer
+from vintem.providers.faults import Faults
+from vintem.providers.simulator import SIMULATOR, Simulator
+from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
@@ -30,6 +32,11 @@ class Resources:
 
     database: Database
     transactions: Transactions
+    simulator: Simulator
+    callback_secrets: Mapping[str, bytes]
+    """What each provider signs its callbacks with."""
+    callback_url: str
+    """Where the sandbox's own provider finds the API."""
     balances: BalanceReader
     keyring: Keyring
     sealer: Sealer
@@ -53,7 +60,13 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
-    transactions = Transactions(database)
+    callback_secret = derive(pepper, b"callbacks of " + SIMULATOR.encode())
+    simulator = Simulator(
+        database,
+        secret=callback_secret,
+        faults=Faults(settings.simulator_seed, settings.simulator_faults),
+    )
+    transactions = Transactions(database, simulator)
     balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
@@ -61,6 +74,9 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     resources = Resources(
         database=database,
         transactions=transactions,
+        simulator=simulator,
+        callback_secrets={simulator.name: callback_secret},
+        callback_url=settings.callback_url or _own_address(settings),
         balances=balances,
         keyring=keyring,
         sealer=Sealer(pepper),
@@ -110,6 +126,11 @@ async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
             limiter.forget_idle(idle_seconds=IDLE_WINDOW_SECONDS)
+
+
+def _own_address(settings: Settings) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _environment_hosts(settings: Settings) -> dict[str, Environment]:

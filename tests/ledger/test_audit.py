@@ -34,6 +34,16 @@ LOOSEN = """
     alter table posting disable trigger user;
 """
 
+UNANSWERED = """
+    insert into transaction (
+        company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
+        document_digest, document_sealed, idempotency_key, fingerprint, sequence, details, terms,
+        created_at, updated_at
+    )
+    select company_id, 'tx_unanswered', 'test', 'processing', 'credit_card', 100, 0, 1, '', '',
+        'k', '', 0, '{}', '{}', now(), now()
+    from company
+"""
 LAST_LINE = "environment = 'live' and available_version = 3"
 
 
@@ -218,6 +228,50 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             {"S2"},
             f"update posting set available_version = 99 where {LAST_LINE}",
             id="S2 a line with another number",
+        ),
+        pytest.param(
+            {"U1"},
+            """
+            insert into posting (
+                company_id, environment, kind, reference, codes, amounts, versions, created_at
+            )
+            select company_id, 'test', 'suspense', 'bank/1', '{suspense,bank}', '{5,-5}', '{0,0}',
+                now()
+            from company
+            """,
+            id="U1 money that nobody told us of",
+        ),
+        pytest.param(
+            {"U1"},
+            """
+            insert into provider_callback (
+                company_id, provider, callback_id, environment, kind, reference, amount, state,
+                received_at
+            )
+            select company_id, 'bank', '1', 'test', 'payment.received', 'x', 5, 'unclaimed', now()
+            from company
+            """,
+            id="U1 money that was told and not booked",
+        ),
+        pytest.param(
+            {"P1"},
+            UNANSWERED,
+            id="P1 a payment that nobody will ask about",
+        ),
+        pytest.param(
+            {"I11"},
+            f"""
+            {UNANSWERED};
+            insert into provider_request (
+                company_id, transaction_id, environment, provider, correlation_id, asked_at, ask_at
+            )
+            select company_id, 'tx_unanswered', 'test', 'simulator', '', now(), now() from company;
+            insert into transaction_history (
+                company_id, transaction_id, sequence, to_status, created_at
+            )
+            select company_id, 'tx_unanswered', 1, 'processing', now() from company
+            """,
+            id="I11 a payment with a history before its first answer",
         ),
     ],
 )

@@ -241,6 +241,19 @@ async def test_twins_with_one_card_token_make_one_payment(shop: Shop) -> None:
     assert (await shop.balance()) == {"waitingFunds": 10_000}
 
 
+async def test_twins_with_one_raw_card_are_charged_once(shop: Shop) -> None:
+    card = {"number": "4111111111111111", "holderName": "CLIENTE DE TESTE", "cvv": "123"}
+    card |= {"expirationMonth": 12, "expirationYear": 2035}  # type: ignore[dict-item]
+    order = {**pix_order(), "paymentMethod": "credit_card", "card": card}
+    replies = await asyncio.gather(*(shop.order(order) for _ in range(16)))
+    assert sorted(reply.status for reply in replies) == [200] * 15 + [201]
+    assert {reply.data["status"] for reply in replies} == {"paid"}
+    charges = await shop.database.fetchval(
+        "select count(*) from simulator_charge where company_id = $1", shop.scope.company_id
+    )
+    assert charges == 1
+
+
 async def test_a_storm_over_two_servers_makes_each_payment_once(
     shop: Shop, settings: Settings
 ) -> None:

@@ -25,6 +25,8 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
+from vintem.providers.faults import Faults
+from vintem.providers.simulator import Simulator
 from vintem.runtime.db import Database
 from vintem.transactions.batches import Creation
 from vintem.transactions.model import (
@@ -322,7 +324,6 @@ class Company(RuleBasedStateMachine):
             document_sealed=b"",
             details=RECORD,
             terms=self.terms,
-            steps=(),
             end_to_end_id=None,
             created_at=self.now,
             updated_at=self.now,
@@ -343,7 +344,7 @@ def bench() -> Iterator[Bench]:
 
 
 async def _open(database: Database) -> Transactions:
-    return Transactions(database)
+    return Transactions(database, Simulator(database, secret=b"", faults=Faults()))
 
 
 @pytest.mark.timeout(1_800)

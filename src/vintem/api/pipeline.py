@@ -12,7 +12,7 @@ import structlog
 
 from vintem.api import body, envelope
 from vintem.api.access import TooManyWrongKeys, identify
-from vintem.api.call import Access, Answer, Call, Content, Header, Processed, Route
+from vintem.api.call import Access, Answer, Call, Content, Header, Processed, RawRequest, Route
 from vintem.api.client_ip import find_client_ip
 from vintem.api.router import MethodNotAllowed, Router
 from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
@@ -174,6 +174,9 @@ class Exchange:
             self.call.query = body.decode_query(self._scope["query_string"], route.query)
         if route.body is not None or route.is_idempotent:
             await self._read_request(route)
+        elif route.is_body_raw:
+            self.call.raw_request = RawRequest(self._headers, await self._read_body())
+            self._check_media_type()
         return await route.handler(self.call)
 
     async def _count(self, caller: Caller, group: LimitGroup) -> None:

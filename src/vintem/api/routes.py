@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vintem.api import balance, card_tokens, health, pictures, sandbox, transactions
+from vintem.api import balance, callbacks, card_tokens, health, pictures, sandbox, transactions
 from vintem.api.call import Route
 
 TABLE: Sequence[Route] = (
@@ -11,5 +11,6 @@ TABLE: Sequence[Route] = (
     *card_tokens.ROUTES,
     *balance.ROUTES,
     *sandbox.ROUTES,
+    *callbacks.ROUTES,
     *health.ROUTES,
 )

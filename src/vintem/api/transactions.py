@@ -1,6 +1,8 @@
 """The Transactions group."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -30,7 +32,7 @@ from vintem.kit.intent import Intent, IntentSource
 from vintem.kit.paging import PageFault, page_request, pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
-from vintem.transactions.batches import Creation
+from vintem.transactions.batches import Created, Creation
 from vintem.transactions.model import Refund, Transaction
 from vintem.transactions.record import record_of, refund_record
 
@@ -38,6 +40,11 @@ from vintem.transactions.record import record_of, refund_record
 class CancelBody(Body, frozen=True):
     """Nothing needs to be said."""
 
+
+IN_FLIGHT_MAX: Final = timedelta(seconds=30)
+"""After so long a first call that got no answer will not give one any more."""
+IN_FLIGHT_RETRY_SECONDS: Final = 1
+ANSWER_SECONDS_MAX: Final = 1.0
 
 PAGE_FAULTS = {
     PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
@@ -68,7 +75,7 @@ async def create_transaction(call: Call) -> Answer:
         return await _replay(call, earlier)
     if created.is_replay:
         return await _replay(call, created.transaction)
-    return _created(call, creation, document)
+    return _created(creation, created, document)
 
 
 async def _create_unless_repeated(
@@ -83,7 +90,7 @@ async def _create_unless_repeated(
         return await _replay_implicit(call, earlier)
     try:
         creation, document = await prepare(call, call.body_as(TransactionBody), intent)
-        created = await implicit.create(database, creation, intent, protection)
+        created = await call.resources.transactions.create(creation, intent, protection)
     except Refusal:
         # A twin that was faster may have spent the token in the meantime.
         if is_enforced:
@@ -93,7 +100,7 @@ async def _create_unless_repeated(
         return await _replay_implicit(call, earlier)
     if created.is_replay:
         return await _replay_implicit(call, created.transaction)
-    return _created(call, creation, document)
+    return _created(creation, created, document)
 
 
 async def read_transaction(call: Call) -> Answer:
@@ -153,9 +160,11 @@ async def cancel_transaction(call: Call) -> Answer:
     return Data(msgspec.Raw(await _shown(call, transaction)))
 
 
-def _created(call: Call, creation: Creation, document: CustomerDocument) -> Answer:
-    shown = document.written_into(creation.record)
-    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+def _created(creation: Creation, created: Created, document: CustomerDocument) -> Answer:
+    shown = document.written_into(created.record or creation.record)
+    processed_at = created.transaction.processed_at
+    assert processed_at is not None, "what was created has its first answer"
+    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=processed_at))
 
 
 async def _replay_implicit(call: Call, transaction: Transaction) -> Answer:
@@ -165,7 +174,16 @@ async def _replay_implicit(call: Call, transaction: Transaction) -> Answer:
 
 
 async def _replay(call: Call, transaction: Transaction) -> Answer:
-    processed = Processed(is_replay=True, at=transaction.created_at)
+    if transaction.processed_at is None and call.now - transaction.created_at < IN_FLIGHT_MAX:
+        transaction = await transactions.find_processed(
+            call.resources.database, transaction, seconds_max=ANSWER_SECONDS_MAX
+        )
+        if transaction.processed_at is None:
+            raise Refusal(
+                ErrorCode.IDEMPOTENCY_IN_PROGRESS, retry_after_seconds=IN_FLIGHT_RETRY_SECONDS
+            )
+    at = transaction.processed_at or transaction.created_at
+    processed = Processed(is_replay=True, at=at)
     return Data(msgspec.Raw(await _shown(call, transaction)), 200, processed)
 
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from vintem.ledger import recipes
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
+from vintem.providers.port import Charge
 from vintem.runtime.db import Connection, DedicatedConnection
 from vintem.transactions import grouped_store, store
 from vintem.transactions.grouped_store import Confirmation
 from vintem.transactions.model import (
     NewTransaction,
-    Status,
     Transaction,
     capture_of,
 )
@@ -30,6 +30,8 @@ class Creation(msgspec.Struct, frozen=True, gc=False):
     correlation_id: str
     card_token_digest: bytes | None = None
     """The card token that is used up by it."""
+    charge: Charge | None = None
+    """What its acquirer must be asked, where there is one."""
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
@@ -37,6 +39,8 @@ class Created(msgspec.Struct, frozen=True, gc=False):
 
     transaction: Transaction
     is_replay: bool
+    record: bytes = b""
+    """How the world sees it, where that is not what was to be written."""
 
 
 class Payment(msgspec.Struct, frozen=True, gc=False):
@@ -69,11 +73,7 @@ async def create_many(
 ) -> Sequence[Created]:
     """Create payments of any number of companies in one commit."""
     made = [creation.new.transaction for creation in creations]
-    if any(transaction.status is Status.PAID for transaction in made):
-        async with connection.transaction():
-            fresh = await write_new(connection, creations)
-    else:
-        fresh = await write_new(connection, creations)
+    fresh = await write_new(connection, creations)
     if len(fresh) == len(made):
         return [Created(transaction, is_replay=False) for transaction in made]
     taken = {
@@ -91,22 +91,15 @@ async def create_many(
 
 
 async def write_new(db: Connection, creations: Sequence[Creation]) -> set[str]:
-    """Write payments, their events and the money of those paid; return the ids of the new ones."""
-    fresh = await grouped_store.create(
+    """Write payments that wait for their buyers, and their events; gives the ids of the new ones.
+
+    One statement, and so a commit of its own where the caller has not begun one.
+    """
+    return await grouped_store.create(
         db,
         [creation.new for creation in creations],
         [event_of(_creation_change(creation)) for creation in creations],
     )
-    paid = [
-        each.new.transaction
-        for each in creations
-        if each.new.transaction.status is Status.PAID
-        and each.new.transaction.transaction_id in fresh
-    ]
-    if paid:
-        now = max(transaction.created_at for transaction in paid)
-        await ledger.capture_many(db, [capture_of(each, now=now) for each in paid], now=now)
-    return fresh
 
 
 def _creation_change(creation: Creation) -> Change:
@@ -186,7 +179,7 @@ async def _confirm_alone(
         assert transaction is not None, "payments are never deleted"
         if not is_payable(transaction):
             return Confirmed(transaction, is_moved=False)
-        paid = await pay(connection, transaction, payment.end_to_end_id, now=now)
+        paid = await pay(connection, transaction, end_to_end_id=payment.end_to_end_id, now=now)
         return Confirmed(paid, is_moved=True)
 
 

@@ -15,33 +15,30 @@ from vintem.webhooks.statements import KEEP_EVENTS
 
 CREATE: Final = f"""
 with d as (
-    select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-        $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bytea[], $12::bytea[],
-        $13::text[], $14::bytea[], $15::text[], $16::text[], $17::timestamptz[],
-        $18::timestamptz[], $19::timestamptz[], $20::timestamptz[], $21::text[], $22::text[],
-        $23::text[], $24::text[]) as d (
-        company_id, transaction_id, environment, status, status_reason, payment_method, amount,
-        fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
-        fingerprint, details, terms, created_at, paid_at, expires_at, due_at, steps, event_id,
-        kind, body)
+    select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
+        $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bytea[], $11::bytea[],
+        $12::text[], $13::bytea[], $14::text[], $15::text[], $16::timestamptz[],
+        $17::timestamptz[], $18::timestamptz[], $19::text[], $20::text[], $21::text[]) as d (
+        company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
+        external_ref, document_digest, document_sealed, idempotency_key, fingerprint, details,
+        terms, created_at, expires_at, due_at, event_id, kind, body)
 ),
 t as (
     insert into transaction (
-        company_id, transaction_id, environment, status, status_reason, payment_method, amount,
-        fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
-        fingerprint, details, terms, created_at, updated_at, paid_at, expires_at, due_at, steps,
-        sequence)
-    select company_id, transaction_id, environment, status, status_reason, payment_method, amount,
-        fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
-        fingerprint, details, terms, created_at, created_at, paid_at, expires_at, due_at, steps, 1
+        company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
+        external_ref, document_digest, document_sealed, idempotency_key, fingerprint, details,
+        terms, created_at, updated_at, expires_at, due_at, sequence)
+    select company_id, transaction_id, environment, status, payment_method, amount, fee,
+        installments, external_ref, document_digest, document_sealed, idempotency_key, fingerprint,
+        details, terms, created_at, created_at, expires_at, due_at, 1
     from d
     on conflict do nothing
-    returning company_id, transaction_id, status, status_reason, created_at
+    returning company_id, transaction_id, status, created_at
 ),
 h as (
     insert into transaction_history (
-        company_id, transaction_id, sequence, to_status, reason, created_at)
-    select company_id, transaction_id, 1, status, status_reason, created_at from t
+        company_id, transaction_id, sequence, to_status, created_at)
+    select company_id, transaction_id, 1, status, created_at from t
 ),
 told as (
     select d.company_id, d.transaction_id as entity_id, 1 as sequence, d.event_id, d.kind,
@@ -79,7 +76,7 @@ paid as materialized (
 t as (
     update transaction t set status = 'paid', status_reason = p.status_reason,
         sequence = p.sequence + 1, end_to_end_id = p.end_to_end_id, paid_at = $10,
-        updated_at = $10, due_at = null, steps = '[]'
+        updated_at = $10, due_at = null
     from paid p
     where t.company_id = p.company_id and t.transaction_id = p.transaction_id
 ),
@@ -135,7 +132,6 @@ async def create(
         [each.transaction_id for each in made],
         [each.environment for each in made],
         [each.status for each in made],
-        [each.status_reason for each in made],
         [each.payment_method for each in made],
         [each.amount for each in made],
         [each.fee for each in made],
@@ -148,10 +144,8 @@ async def create(
         [each.details for each in made],
         [msgspec.json.encode(each.terms).decode() for each in made],
         [each.created_at for each in made],
-        [each.paid_at for each in made],
         [each.expires_at for each in made],
         [each.due_at for each in made],
-        [msgspec.json.encode(each.steps).decode() for each in made],
         [event.event_id for event in events],
         [event.kind for event in events],
         [event.body.decode() for event in events],

@@ -54,23 +54,13 @@ async def move(
     return moved
 
 
-async def move_when_due(block: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Do to a locked payment what was due: its next step, or its end when there is none."""
-    if not transaction.steps:
-        over = replace(transaction, due_at=None)
-        if over.may_become(Status.CANCELLED):
-            await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
-        else:
-            await store.update_due(block, over, now=now)
-        return
-    step, *later = transaction.steps
-    due = replace(transaction, steps=later, due_at=later[0].at if later else None)
-    if not transaction.may_become(step.status):
-        await store.update_due(block, due, now=now)
-    elif step.status is Status.PAID and transaction.paid_at is None:
-        await pay(block, due, None, now=now)
+async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
+    """End a locked payment whose time is over, unless somebody has decided about it before."""
+    over = replace(transaction, due_at=None)
+    if over.may_become(Status.CANCELLED):
+        await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
-        await move(block, due, step.status, None, now=now)
+        await store.update_due(block, over, now=now)
 
 
 def is_payable(transaction: Transaction) -> bool:
@@ -90,15 +80,15 @@ def paid_by(transaction: Transaction, end_to_end_id: str | None, *, now: datetim
         end_to_end_id=end_to_end_id if is_pix else None,
         paid_at=now,
         updated_at=now,
-        steps=(),
         due_at=None,
     )
 
 
 async def pay(
-    block: Connection, transaction: Transaction, end_to_end_id: str | None, *, now: datetime
+    block: Connection, transaction: Transaction, *, end_to_end_id: str | None, now: datetime
 ) -> Transaction:
-    """Book a locked payment that was made."""
+    """Book a locked payment that was made, late or in time."""
+    assert is_payable(transaction), "a payment is made once, and only through the table of moves"
     paid = paid_by(transaction, end_to_end_id, now=now)
     await ledger.capture_many(block, [capture_of(paid, now=now)], now=now)
     await write_move(block, transaction, paid, now=now)

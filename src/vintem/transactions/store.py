@@ -14,7 +14,6 @@ from vintem.transactions.model import (
     RefundStatus,
     Status,
     StatusReason,
-    Step,
     Terms,
     Transaction,
 )
@@ -111,24 +110,23 @@ async def update_moved(
         with d as (
             select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
                 $6::bigint[], $7::text[], $8::text[], $9::timestamptz[], $10::timestamptz[],
-                $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[]) as d (
+                $11::timestamptz[], $12::timestamptz[], $13::text[]) as d (
                 company_id, transaction_id, status, status_reason, refunded_amount, sequence,
                 hold_reference, end_to_end_id, paid_at, cancelled_at, refunded_at, due_at,
-                from_status, steps)
+                from_status)
         ),
         t as (
             update transaction t set status = d.status, status_reason = d.status_reason,
                 refunded_amount = d.refunded_amount, sequence = d.sequence,
                 hold_reference = d.hold_reference, end_to_end_id = d.end_to_end_id,
                 paid_at = d.paid_at, cancelled_at = d.cancelled_at,
-                refunded_at = d.refunded_at, due_at = d.due_at, steps = d.steps,
-                updated_at = $15
+                refunded_at = d.refunded_at, due_at = d.due_at, updated_at = $14
             from d
             where t.company_id = d.company_id and t.transaction_id = d.transaction_id
         )
         insert into transaction_history (
             company_id, transaction_id, sequence, from_status, to_status, reason, created_at)
-        select company_id, transaction_id, sequence, from_status, status, status_reason, $15
+        select company_id, transaction_id, sequence, from_status, status, status_reason, $14
         from d
         """,
         [each.company_id for each, _ in moved],
@@ -144,7 +142,6 @@ async def update_moved(
         [each.refunded_at for each, _ in moved],
         [each.due_at for each, _ in moved],
         [was for _, was in moved],
-        [msgspec.json.encode(each.steps).decode() for each, _ in moved],
         now,
     )
 
@@ -169,12 +166,11 @@ async def update_due(db: Connection, transaction: Transaction, *, now: datetime)
     """Write what is due next for a locked payment, its status unchanged."""
     await db.execute(
         """
-        update transaction set steps = $3, due_at = $4, updated_at = $5
+        update transaction set due_at = $3, updated_at = $4
         where company_id = $1 and transaction_id = $2
         """,
         transaction.company_id,
         transaction.transaction_id,
-        msgspec.json.encode(transaction.steps).decode(),
         transaction.due_at,
         now,
     )
@@ -297,7 +293,6 @@ def transaction_of(row: Row) -> Transaction:
         document_sealed=row["document_sealed"],
         details=row["details"],
         terms=_terms(row["terms"]),
-        steps=msgspec.json.decode(row["steps"], type=list[Step]) if row["steps"] != "[]" else (),
         end_to_end_id=row["end_to_end_id"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
@@ -306,6 +301,7 @@ def transaction_of(row: Row) -> Transaction:
         cancelled_at=row["cancelled_at"],
         refunded_at=row["refunded_at"],
         due_at=row["due_at"],
+        answered_at=row["answered_at"],
     )
 
 

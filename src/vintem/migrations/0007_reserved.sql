@@ -1,1 +1,0 @@
-select 1; -- This number belongs to another change.
