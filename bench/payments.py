@@ -166,14 +166,14 @@ def confirm(demo: Demo, folder: Path, url: str, keys: Sequence[str], seconds: in
 
 
 async def pending(url: str, keys: Sequence[str]) -> list[str]:
-    """List pending payments as lines of key and id, the companies in turns."""
+    """List pending payments as lines of key and id, in the order in which they were made."""
     connection = await asyncpg.connect(url)
     rows = await connection.fetch(
         """
         select k.last_four, t.transaction_id from transaction t
         join api_key k on k.company_id = t.company_id and k.environment = t.environment
             and k.type = 'sk'
-        where t.status = 'pending' and t.details like '{"id"%' order by md5(t.transaction_id)
+        where t.status = 'pending' and t.details like '{"id"%' order by t.created_at
         """
     )
     await connection.close()

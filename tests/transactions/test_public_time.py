@@ -178,6 +178,6 @@ async def test_a_code_expires_at_its_moment_and_says_so_in_brasilia_time(
         shop.scope, made["id"], Status.PAID, now=LATE + timedelta(minutes=30)
     )
     # The bank's own name of the payment carries true UTC.
-    assert moved.end_to_end_id is not None
-    assert moved.end_to_end_id.startswith("E99999999202605010300")
+    assert moved.transaction.end_to_end_id is not None
+    assert moved.transaction.end_to_end_id.startswith("E99999999202605010300")
     assert (await shop.read(made["id"]))["paidAt"] == "2026-05-01T00:00:00.000Z"

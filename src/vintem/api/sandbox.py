@@ -3,7 +3,7 @@
 import msgspec
 
 from vintem.api.call import Access, Answer, Body, Call, Data, Route
-from vintem.api.transaction_order import scope_of, unseal_document
+from vintem.api.transaction_order import scope_of, unseal_document, with_document
 from vintem.api.transaction_shapes import TransactionReply
 from vintem.companies.model import Environment, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
@@ -27,14 +27,17 @@ async def simulate_transaction(call: Call) -> Answer:
     if not is_id(transaction_id, Prefix.TRANSACTION):
         raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
     resources = call.resources
-    moved = await resources.transactions.move(
+    outcome = await resources.transactions.move(
         scope_of(call), transaction_id, call.body_as(SimulateBody).status, now=call.now
     )
+    moved = outcome.transaction
     if moved.payment_method is PaymentMethod.CREDIT_CARD:
         # The acquirer had plans of its own for it: somebody else has decided now.
         await resources.simulator.forget(moved.company_id, transaction_id)
-    refunds = await transactions.refunds_of(resources.database, [moved])
     document = unseal_document(resources.sealer, moved)
+    if outcome.record:
+        return Data(msgspec.Raw(with_document(outcome.record, document)))
+    refunds = await transactions.refunds_of(resources.database, [moved])
     return Data(msgspec.Raw(record_of(moved, refunds, document=document)))
 
 

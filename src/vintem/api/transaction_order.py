@@ -39,6 +39,7 @@ from vintem.transactions.model import (
 METADATA_KEYS_MAX: Final = 50
 METADATA_BYTES_MAX: Final = 4 * 1024
 DOCUMENT_PURPOSE: Final = b"customer document"
+CPF_CHARACTERS: Final = 11
 
 MakePart = Callable[[Call, TransactionBody, str], PaymentPart | Awaitable[PaymentPart]]
 
@@ -61,6 +62,7 @@ class CustomerDocument:
 
     def written_into(self, record: bytes) -> bytes:
         """Show the whole document in a record that holds the masked one."""
+        # The buyer comes before all that an integrator may have named in the same way.
         return record.replace(
             f'"number":"{self.masked}"'.encode(), f'"number":"{self.number}"'.encode(), 1
         )
@@ -248,6 +250,13 @@ def unseal_document(sealer: Sealer, transaction: Transaction) -> str:
     number = sealer.open(transaction.document_sealed, purpose=DOCUMENT_PURPOSE)
     assert number is not None, "sealed with another pepper"
     return number.decode()
+
+
+def with_document(record: bytes, number: str) -> bytes:
+    """Show the whole document of a payment's buyer in a record that holds the masked one."""
+    is_cpf = len(number) == CPF_CHARACTERS
+    masked = mask_cpf(number) if is_cpf else mask_cnpj(number)
+    return CustomerDocument("cpf" if is_cpf else "cnpj", number, masked).written_into(record)
 
 
 def filter_of(call: Call, query: TransactionQuery) -> Filter:

@@ -163,7 +163,8 @@ def end_to_end_id(*, ispb: str, moment: datetime, suffix: str) -> str:
     assert _END_TO_END_SUFFIX.fullmatch(suffix)
     assert moment.tzinfo is not None, "a moment without a zone has no UTC minute"
     utc = moment.astimezone(UTC)
-    return f"E{ispb}{utc.year:04d}{utc:%m%d%H%M}{suffix}"
+    minute = f"{utc.year:04}{utc.month:02}{utc.day:02}{utc.hour:02}{utc.minute:02}"
+    return f"E{ispb}{minute}{suffix}"
 
 
 def is_end_to_end_id(text: str) -> bool:

@@ -57,6 +57,8 @@ class Confirmed(msgspec.Struct, frozen=True, gc=False):
 
     transaction: Transaction
     is_moved: bool
+    record: bytes = b""
+    """How the world sees it, where that has just been written."""
 
 
 def creation_order(creation: Creation) -> tuple[int, str, str]:
@@ -145,7 +147,7 @@ async def confirm_many(
         transaction = each.paid
         key = (transaction.company_id, transaction.transaction_id)
         if transaction.transaction_id in done:
-            outcomes[key] = Confirmed(transaction, is_moved=True)
+            outcomes[key] = Confirmed(transaction, is_moved=True, record=each.record)
         else:
             outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
     return [_told_once(outcomes, each) for each in payments]
@@ -167,7 +169,14 @@ async def _confirm_together(
 def _confirmation(was: Transaction, paid: Transaction, *, now: datetime) -> Confirmation:
     change = change_of(paid, was.status, (), is_first_time=True, now=now)
     capture = capture_of(paid, now=now)
-    return Confirmation(was, paid, event_of(change), recipes.capture(capture), capture.releases)
+    return Confirmation(
+        was=was,
+        paid=paid,
+        record=change.data,
+        event=event_of(change),
+        posting=recipes.capture(capture),
+        releases=capture.releases,
+    )
 
 
 async def _confirm_alone(

@@ -116,6 +116,7 @@ class Confirmation(msgspec.Struct, frozen=True):
 
     was: Transaction
     paid: Transaction
+    record: bytes
     event: Event
     posting: Posting
     releases: Sequence[ScheduledRelease]

@@ -43,7 +43,6 @@ log = structlog.get_logger()
 
 SANDBOX_ISPB: Final = "99999999"
 DUE_AT_ONCE_MAX: Final = 100
-PAYMENTS_AT_ONCE_MAX: Final = 64
 ANSWER_POLL_SECONDS: Final = 0.05
 
 
@@ -57,12 +56,7 @@ class Transactions:
             database, create_many, sort_key=creation_order
         )
         self._payments = GroupCommit[Payment, Confirmed | None](
-            database,
-            confirm_many,
-            sort_key=payment_order,
-            # One at a time: a second group would wait for the balances that the first one holds.
-            flushers=1,
-            rows_max=PAYMENTS_AT_ONCE_MAX,
+            database, confirm_many, sort_key=payment_order
         )
         self._lists = Lists(database)
 
@@ -108,18 +102,19 @@ class Transactions:
 
     async def move(
         self, scope: Scope, transaction_id: str, status: Status, *, now: datetime
-    ) -> Transaction:
+    ) -> Confirmed:
         """Force a legal move, as the provider, an analyst or a dispute would."""
         if status is Status.PAID:
             name = end_to_end_id(ispb=SANDBOX_ISPB, moment=now, suffix=transaction_id[-11:])
             confirmed = await self.confirm(Payment(scope, transaction_id, name, now))
             if confirmed.is_moved:
-                return confirmed.transaction
+                return confirmed
 
-        async def move(block: Connection) -> Transaction:
+        async def move(block: Connection) -> Confirmed:
             locked = await _lock(block, scope, transaction_id)
             refuse_illegal(locked, status)
-            return await moves.move(block, locked, status, REASONS.get(status), now=now)
+            moved = await moves.move(block, locked, status, REASONS.get(status), now=now)
+            return Confirmed(moved, is_moved=True)
 
         return await self._database.atomically(move)
 
