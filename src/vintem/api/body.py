@@ -38,9 +38,11 @@ def parse_json(raw: bytes) -> object:
         value = _decode(raw)
     except (ValueError, RecursionError) as error:
         raise Refusal(ErrorCode.INVALID_JSON, _why_not_json(error)) from None
-    # Each name ends in a quote and a colon. There are at least as many such ends as names, so
-    # when there are no more of them than names in the parsed value, no name was repeated.
-    if len(_KEY_END.findall(raw)) != _count_names(value, NESTING_MAX):
+    # Each name is followed by a colon. There are at least as many colons as names, so when there
+    # are no more of them than names in the parsed value, no name was repeated. Texts may hold some
+    # too; fewer of those follow a quote, and then all names are looked at.
+    names = _count_names(value, NESTING_MAX)
+    if raw.count(b":") != names and len(_KEY_END.findall(raw)) != names:
         _refuse_repeated_names(raw)
     if b"\\u0000" in raw:
         _refuse_nul(value, "")
