@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
+from vintem.providers.payout_simulator import PayoutSimulator
+from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
 from vintem.transactions.service import Transactions
+from vintem.withdrawals.dispatch import Dispatcher
 
 IDLE_WINDOW_SECONDS = 120
 
@@ -30,6 +34,8 @@ class Resources:
 
     database: Database
     transactions: Transactions
+    payouts: PayoutSimulator
+    dispatcher: Dispatcher
     balances: BalanceReader
     keyring: Keyring
     sealer: Sealer
@@ -52,6 +58,9 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
+    failpoints.arm(Path(settings.failpoints) if settings.failpoints else None)
+    sealer = Sealer(pepper)
+    payouts = PayoutSimulator(database)
     transactions = Transactions(database)
     balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
@@ -60,9 +69,11 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     resources = Resources(
         database=database,
         transactions=transactions,
+        payouts=payouts,
+        dispatcher=Dispatcher(database, payouts, sealer),
         balances=balances,
         keyring=keyring,
-        sealer=Sealer(pepper),
+        sealer=sealer,
         limiter=limiter,
         public_limiter=public_limiter,
         pepper=pepper,

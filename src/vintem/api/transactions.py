@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vintem.api.body import validation_refusal
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
+from vintem.api.paging import pagination_reply, read_page
 from vintem.api.transaction_order import filter_of, prepare, scope_of, unseal_document
 from vintem.api.transaction_shapes import (
-    PaginationReply,
     RefundBody,
     RefundReply,
     TransactionBody,
@@ -21,7 +20,7 @@ from vintem.companies.model import LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import IntentSource
-from vintem.kit.paging import Cursor, PageFault, page_request, pagination
+from vintem.kit.paging import Cursor, pagination
 from vintem.transactions import service as transactions
 from vintem.transactions.model import Refund, Transaction
 from vintem.transactions.record import record_of, refund_record
@@ -29,15 +28,6 @@ from vintem.transactions.record import record_of, refund_record
 
 class CancelBody(Body, frozen=True):
     """Nothing needs to be said."""
-
-
-PAGE_FAULTS = {
-    PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
-    PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
-    PageFault.TOO_DEEP: ("page", "is too deep: page × pageSize may be 10000; go on with cursor"),
-    PageFault.CURSOR_INVALID: ("cursor", "is not a cursor of this list"),
-    PageFault.PAGE_AND_CURSOR: ("cursor", "cannot be combined with page"),
-}
 
 
 async def create_transaction(call: Call) -> Answer:
@@ -70,10 +60,7 @@ async def read_transaction(call: Call) -> Answer:
 async def list_transactions(call: Call) -> Answer:
     """List payments, the newest first."""
     query = call.query_as(TransactionQuery)
-    page = page_request(page=query.page, page_size=query.page_size, cursor=query.cursor)
-    if isinstance(page, PageFault):
-        field, message = PAGE_FAULTS[page]
-        raise validation_refusal([{"field": field, "message": message}])
+    page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     wanted = filter_of(call, query)
     database = call.resources.database
     found = await transactions.list_page(
@@ -90,14 +77,7 @@ async def list_transactions(call: Call) -> Answer:
     return Data(
         TransactionList(
             transactions=[msgspec.Raw(record_of(each, _of(each, refunds))) for each in shown],
-            pagination=PaginationReply(
-                page=where.page,
-                page_size=where.page_size,
-                total=where.total,
-                total_pages=where.total_pages,
-                total_capped=where.total_capped,
-                next_cursor=where.next_cursor,
-            ),
+            pagination=pagination_reply(where),
         )
     )
 

@@ -1,0 +1,1 @@
+-- Kept free: the numbers of migrations have no gaps.
