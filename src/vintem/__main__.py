@@ -1,42 +1,40 @@
-"""The commands; settings are read here, once."""
+"""The commands."""
 
-import asyncio
 import platform as machine
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version as package_version
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
-import uvloop
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from vintem import audit as audits
 from vintem import launch
+from vintem.command_line import (
+    CompanyId,
+    Data,
+    complaint,
+    complaints,
+    console,
+    run,
+    show,
+    start,
+    with_database,
+)
 from vintem.companies import service as companies
-from vintem.companies.model import LIMIT_MAX, ApiKey, Company, Environment, Fee, KeyType, Method
+from vintem.companies.model import ApiKey, Environment, KeyType
+from vintem.company_commands import company_app
 from vintem.demo import run_demo
 from vintem.kit.clock import public_time, utc_now
 from vintem.resources import open_database
 from vintem.runtime import log as logs
-from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
-from vintem.runtime.embedded import EmbeddedPostgresError
-from vintem.runtime.migrations import MigrationError, migrate
-from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
-
-T = TypeVar("T")
-
-TABLE_COLUMNS_MAX: Final = 1_000
-FIXED_CENTS_MAX: Final = 9_999_999_999
-
-console: Final = Console(highlight=False)
-complaints: Final = Console(stderr=True, highlight=False)
+from vintem.runtime.db import Database
+from vintem.runtime.migrations import migrate
+from vintem.settings import Settings
 
 app: Final = typer.Typer(
     help="Vintém: payments, withdrawals and a hosted checkout for Brazil.",
@@ -45,19 +43,14 @@ app: Final = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-company_app: Final = typer.Typer(help="Companies and their limits.", no_args_is_help=True)
 key_app: Final = typer.Typer(help="API keys.", no_args_is_help=True)
 process_app: Final = typer.Typer(no_args_is_help=True)
 app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
 app.add_typer(process_app, name="process", hidden=True)
 
-Data = Annotated[
-    Path | None, typer.Option("--data", help="Data folder of the embedded PostgreSQL.")
-]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, max=LIMIT_MAX)]
 
 
 @app.command()
@@ -131,122 +124,9 @@ def version() -> None:
     console.print(f"vintem {package_version('vintem')} on Python {machine.python_version()}")
 
 
-@company_app.command("create")
-def company_create(
-    name: Annotated[str, typer.Argument(help="The company's name.")], data: Data = None
-) -> None:
-    """Add a company and print its id."""
-
-    async def create(database: Database, _settings: Settings) -> Company:
-        return await companies.create_company(database, name, now=utc_now())
-
-    if not 1 <= len(name) <= companies.NAME_CHARACTERS_MAX:
-        raise complaint(f"A name has 1 to {companies.NAME_CHARACTERS_MAX} characters.")
-    console.print(with_database(start(data=data), create).public_id)
-
-
-@company_app.command("list")
-def company_list(data: Data = None) -> None:
-    """List the companies."""
-    found = with_database(start(data=data), lambda database, _: companies.list_companies(database))
-    table = Table("Company", "Name", "Status", "Tx/s", "Withdrawals/min", "Requests/min", "Since")
-    for company in found:
-        limits = company.limits
-        table.add_row(
-            company.public_id,
-            escape(company.name),
-            "[red]suspended[/]" if company.is_suspended else "active",
-            str(limits.transactions_per_second),
-            str(limits.withdrawals_per_minute),
-            str(limits.requests_per_minute),
-            public_time(company.created_at),
-        )
-    show(table)
-
-
-@company_app.command("set-limits")
-def company_set_limits(
-    company: Annotated[str, typer.Argument(help="The company's id, cmp_…")],
-    transactions_per_second: LimitOption = None,
-    withdrawals_per_minute: LimitOption = None,
-    requests_per_minute: LimitOption = None,
-    data: Data = None,
-) -> None:
-    """Change how often a company's keys may call; running processes follow within 5 s."""
-
-    async def change(database: Database, _settings: Settings) -> Company:
-        return await companies.set_limits(
-            database,
-            company,
-            transactions_per_second=transactions_per_second,
-            withdrawals_per_minute=withdrawals_per_minute,
-            requests_per_minute=requests_per_minute,
-        )
-
-    limits = with_database(start(data=data), change).limits
-    console.print(
-        f"{company}: {limits.transactions_per_second} transactions per second,"
-        f" {limits.withdrawals_per_minute} withdrawals per minute,"
-        f" {limits.requests_per_minute} other requests per minute",
-        soft_wrap=True,
-    )
-
-
-@company_app.command("suspend")
-def company_suspend(company: str, data: Data = None) -> None:
-    """Refuse every call of a company; running processes follow within 5 s."""
-    set_suspended(company, data, is_suspended=True)
-
-
-@company_app.command("resume")
-def company_resume(company: str, data: Data = None) -> None:
-    """Let a suspended company work again."""
-    set_suspended(company, data, is_suspended=False)
-
-
-def set_suspended(company: str, data: Path | None, *, is_suspended: bool) -> None:
-    """Change a company's status and say so."""
-    with_database(
-        start(data=data),
-        lambda database, _: companies.set_suspended(database, company, is_suspended=is_suspended),
-    )
-    console.print(f"{company} is {'suspended' if is_suspended else 'active'}")
-
-
-@company_app.command("set-fee")
-def company_set_fee(
-    company: Annotated[str, typer.Argument(help="The company's id, cmp_…")],
-    method: Annotated[Method, typer.Option(help="What the fee is for.")],
-    fixed_cents: Annotated[
-        int, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents a movement.")
-    ] = 0,
-    percent_basis_points: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Hundredths of a percent of the amount.")
-    ] = 0,
-    installments_from: Annotated[
-        int, typer.Option(min=1, max=12, help="From so many installments on.")
-    ] = 1,
-    data: Data = None,
-) -> None:
-    """Set what a company pays for a method; records made before keep their fee."""
-    fee = Fee(method, fixed_cents, percent_basis_points, installments_from)
-    plan = with_database(
-        start(data=data), lambda database, _: companies.set_fee(database, company, fee)
-    )
-    table = Table("Method", "From installments", "Fixed (cents)", "Percent (basis points)")
-    for each in plan.fees:
-        table.add_row(
-            each.method,
-            str(each.installments_from),
-            str(each.fixed_cents),
-            str(each.percent_basis_points),
-        )
-    show(table)
-
-
 @key_app.command("create")
 def key_create(
-    company: Annotated[str, typer.Argument(help="The company's id, cmp_…")],
+    company: CompanyId,
     type_: Annotated[KeyType, typer.Option("--type", help="sk: everything; ck: checkout only.")],
     environment: Annotated[Environment, typer.Option(help="live or test.")],
     label: Annotated[str, typer.Option(help="A name for people.")] = "",
@@ -279,9 +159,7 @@ def key_create(
 
 
 @key_app.command("list")
-def key_list(
-    company: Annotated[str, typer.Argument(help="The company's id, cmp_…")], data: Data = None
-) -> None:
+def key_list(company: CompanyId, data: Data = None) -> None:
     """List a company's keys; the keys themselves are not known any more."""
     found = with_database(
         start(data=data), lambda database, _: companies.list_keys(database, company)
@@ -355,75 +233,6 @@ def process_worker(
 ) -> None:
     """Be the worker of a parent."""
     run(launch.run_worker_process(start(), parent=parent, number=number), on_uvloop=True)
-
-
-def start(
-    *, data: Path | None = None, host: str | None = None, port: int | None = None
-) -> Settings:
-    """Read the settings, let the command line win over them, and set the log up."""
-    try:
-        settings = read_settings()
-    except SettingsError as error:
-        raise complaint(str(error)) from None
-    is_json = settings.log_format == "json" or (
-        settings.log_format == "auto" and not sys.stderr.isatty()
-    )
-    logs.configure(is_json=is_json, level=settings.log_level)
-    for sentence in unknown_variables():
-        complaints.print(sentence, style="yellow", markup=False, soft_wrap=True)
-    return replace(
-        settings,
-        data=settings.data if data is None else data,
-        host=settings.host if host is None else host,
-        port=settings.port if port is None else port,
-    )
-
-
-def with_database(settings: Settings, do: Callable[[Database, Settings], Awaitable[T]]) -> T:
-    """Run one thing on the database, starting the embedded one if it is not running."""
-
-    async def within() -> T:
-        async with launch.prepared(settings) as complete, launch.migrated(complete) as database:
-            return await do(database, complete)
-
-    # A command says what it did; the comings and goings of the database are not its news.
-    logs.configure(is_json=False, level="error")
-    return run(within())
-
-
-def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
-    """Run to the end, and turn what an operator can mend into a sentence."""
-    try:
-        return uvloop.run(job) if on_uvloop else asyncio.run(job)
-    except (SettingsError, EmbeddedPostgresError, MigrationError, launch.LaunchError) as error:
-        raise complaint(str(error)) from None
-    except DatabaseRefusedError as error:
-        raise complaint(f"The database refuses DATABASE_URL: {error}") from None
-    except DatabaseUnavailableError as error:
-        raise complaint(f"The database cannot be reached: {error}") from None
-    except companies.UnknownRecordError as error:
-        raise complaint(f"{error} does not exist.") from None
-    except companies.KeyEndedError as error:
-        raise complaint(f"{error} no longer works, so it cannot be rotated.") from None
-
-
-def complaint(sentence: str) -> typer.Exit:
-    """Say what is wrong and end with 2."""
-    # What an operator wrote is shown as it is, square brackets included.
-    complaints.print(
-        f"[bold red]vintem:[/] {escape(logs.redact_secrets(sentence))}", soft_wrap=True
-    )
-    return typer.Exit(2)
-
-
-def show(table: Table) -> None:
-    """Print a table whole, however narrow the terminal: an id that was cut cannot be copied."""
-    wide = console.options.update(max_width=TABLE_COLUMNS_MAX)
-    if console.measure(table, options=wide).maximum > console.width:
-        # The terminal breaks the lines of such a table, and a frame would only be torn.
-        table.box = None
-    width = max(console.width, console.measure(table, options=wide).maximum)
-    Console(highlight=False, width=width).print(table)
 
 
 def show_new_key(made: companies.NewKey) -> None:

@@ -378,6 +378,17 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         from withdrawal group by company_id, environment, idempotency_key having count(*) > 1
         """,
     ),
+    Invariant(
+        "G1",
+        "What a request without a key has made, and is remembered for, exists.",
+        """
+        select i.company_id, i.environment, i.entity_id
+        from implicit_intent i left join transaction t
+            on t.company_id = i.company_id and t.transaction_id = i.entity_id
+            and t.environment = i.environment and t.fingerprint = i.fingerprint
+        where i.operation = 'transaction' and t.transaction_id is null
+        """,
+    ),
 )
 
 

@@ -48,6 +48,7 @@ class Resources:
     wrong_keys_per_minute: int
     pictures_per_minute: int
     is_metrics_public: bool
+    allows_loopback_webhooks: bool
     life: Life = field(default_factory=Life)
 
 
@@ -83,6 +84,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         wrong_keys_per_minute=settings.public_wrong_keys_per_minute,
         pictures_per_minute=settings.public_pictures_per_minute,
         is_metrics_public=settings.metrics_public,
+        allows_loopback_webhooks=settings.allow_loopback_webhooks,
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),

@@ -183,6 +183,14 @@ class Settings:
         "Pictures of codes and pages of boletos that one IP address may fetch, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    allow_loopback_webhooks: bool = setting(
+        "VINTEM_ALLOW_LOOPBACK_WEBHOOKS",
+        _flag,
+        "0",
+        "In the test environment, let addresses that are called lead to this machine, over http and"
+        " to any port. `vintem demo` always does.",
+        allowed="1 or 0",
+    )
     connections_max: int = setting(
         "VINTEM_DATABASE_CONNECTIONS",
         _whole(2, 500),

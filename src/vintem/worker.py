@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
 from vintem.resources import Resources
@@ -72,6 +73,11 @@ async def watch_withdrawals(resources: Resources) -> int:
     return await dispatch.count_overdue(resources.database, now=utc_now())
 
 
+async def forget_implicit_intents(resources: Resources) -> int:
+    """Delete the memory of requests without a key that is older than a day."""
+    return await intents.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("money to release", 5.0, release_money),
@@ -79,6 +85,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
+    Duty("old implicit intents", 600.0, forget_implicit_intents),
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.api import TEST_PEPPER, HttpReply, Tenant, new_key
+from support.api import TEST_PEPPER, HttpReply, Tenant, new_key, pix_order
 from support.platform import (
     Running,
     clean_environment,
@@ -115,6 +115,21 @@ async def test_limit_that_is_not_given_stays(shop: Running) -> None:
     assert "5 transactions per second, 10 withdrawals per minute, 7 other" in said.out
 
 
+async def test_protection_against_repetitions_is_set_and_taken_back(shop: Running) -> None:
+    company = await new_company(shop)
+    _, key = await make_key(company, shop.data)
+    async with client(shop) as api:
+        for mode, statuses in (("enforce", [201, 200]), ("off", [201, 201])):
+            words = ["company", "set-protection", company, "--mode", mode]
+            said = await vintem(*words, "--data", str(shop.data))
+            assert said.out == f"{company}: implicit protection is {mode}\n"
+            # Longer than any process trusts what it knew before.
+            await asyncio.sleep(EFFECT_SECONDS_MAX)
+            order = pix_order(description=mode)
+            replies = [await api.post("/v1/transactions", key=key, json=order) for _ in range(2)]
+            assert [reply.status for reply in replies] == statuses
+
+
 async def test_suspended_company_is_refused_until_it_is_resumed(shop: Running) -> None:
     company = await new_company(shop)
     _, key = await make_key(company, shop.data)
@@ -216,6 +231,7 @@ async def test_other_overlap_is_refused_with_the_allowed_ones(on_database: dict[
         ("company", "suspend", NO_COMPANY),
         ("company", "resume", NO_COMPANY),
         ("company", "set-fee", NO_COMPANY, "--method", "pix"),
+        ("company", "set-protection", NO_COMPANY, "--mode", "enforce"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "test"),
         ("key", "list", "[/no] company"),
         ("key", "rotate", NO_KEY),
@@ -238,6 +254,7 @@ async def test_unknown_id_is_said_in_a_sentence(
         ("company", "set-limits", NO_COMPANY, "--requests-per-minute", "0"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "10000000000"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "-1"),
+        ("company", "set-protection", NO_COMPANY, "--mode", "on"),
         ("key", "create", NO_COMPANY, "--type", "pk", "--environment", "test"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "prod"),
         ("demo", "--port", "65536"),

@@ -38,6 +38,7 @@ WRONG = {
     "VINTEM_SHARED_LIMITS": ["maybe", "2"],
     "VINTEM_PUBLIC_WRONG_KEYS_PER_MINUTE": ["0", "many"],
     "VINTEM_PUBLIC_PICTURES_PER_MINUTE": ["0", "all"],
+    "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": ["maybe", "all"],
     "VINTEM_DATABASE_CONNECTIONS": ["1", "501", "ten"],
     "VINTEM_STATEMENT_TIMEOUT_MS": ["99", "5s"],
     "VINTEM_LOCK_TIMEOUT_MS": ["99", "2s"],

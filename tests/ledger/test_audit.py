@@ -81,6 +81,14 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
     ("broken", "breach"),
     [
         pytest.param(
+            {"G1"},
+            """
+            insert into implicit_intent
+            select company_id, 'test', 'transaction', sha256(''), 'tx_none', now() from company
+            """,
+            id="G1 a wish that made nothing",
+        ),
+        pytest.param(
             {"I1"},
             """
             update posting

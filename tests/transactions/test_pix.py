@@ -328,12 +328,13 @@ async def test_a_document_is_whole_in_one_record_and_masked_in_lists(
 
 
 async def test_faults_are_named_in_the_order_that_integrators_rely_on(shop: Shop) -> None:
-    """The form, the amount, the document, the items, then whether it can be paid here."""
+    """The form, the amount, the document, the items, the address, then whether it can be paid."""
     wrong = pix_order(
         50,
         **document("cpf", "52998224724"),
         items=[{"title": "x", "unitPrice": 1, "quantity": 1}],
         ip="nowhere",
+        postbackUrl="https://127.0.0.1/",
     )
     live = shop.tenant.sk_live
     for changed, code, status in (
@@ -341,7 +342,8 @@ async def test_faults_are_named_in_the_order_that_integrators_rely_on(shop: Shop
         ({"ip": "127.0.0.1"}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
         ({"amount": 500}, ErrorCode.INVALID_DOCUMENT, 422),
         (document("cpf", "52998224725"), ErrorCode.ITEMS_TOTAL_MISMATCH, 422),
-        ({"items": []}, ErrorCode.PROVIDER_NOT_CONFIGURED, 503),
+        ({"items": []}, ErrorCode.INVALID_URL, 422),
+        ({"postbackUrl": "https://loja.com.br/"}, ErrorCode.PROVIDER_NOT_CONFIGURED, 503),
     ):
         wrong.update(changed)
         reply = await shop.api.post("/v1/transactions", key=live, json=wrong)

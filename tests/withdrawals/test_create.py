@@ -114,9 +114,7 @@ async def test_a_beneficiary_is_shown_whole_to_its_owner_and_masked_in_lists(til
 
 async def test_an_event_tells_of_the_new_withdrawal(till: Till) -> None:
     headers = {"x-correlation-id": "corr-7", "X-Idempotency-Key": "key-7"}
-    reply = await till.api.post(
-        "/v1/withdrawals", key=till.key, json=pix_body(), headers=headers
-    )
+    reply = await till.api.post("/v1/withdrawals", key=till.key, json=pix_body(), headers=headers)
     body = await told(till, reply.data["id"])
     assert body["eventId"] == f"wd:{reply.data['id']}:PENDING"
     assert (body["event"], body["sequence"], body["previousStatus"]) == (

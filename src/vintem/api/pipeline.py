@@ -204,10 +204,6 @@ class Exchange:
             self.call.body = body.decode(value, route.body)
         if route.is_idempotent:
             self.call.intent = self._read_intent(body.canonical(value))
-            self._reply_headers += (
-                (b"x-idempotency-key", self.call.intent.key.encode()),
-                (b"x-idempotency-key-source", self.call.intent.source.encode()),
-            )
 
     async def _read_body(self) -> bytes:
         length = self._headers.get(b"content-length", b"0")
@@ -283,7 +279,7 @@ class Exchange:
         return Intent(text, IntentSource.CLIENT, digest)
 
     def _accept(self, answer: Answer) -> tuple[int, list[Header], bytes]:
-        headers = self._reply_headers
+        headers = self._known_headers()
         if isinstance(answer, Content):
             headers.append((b"content-type", answer.media_type.encode()))
             headers.append((b"x-content-type-options", b"nosniff"))
@@ -312,7 +308,7 @@ class Exchange:
             timestamp=public_time(self.call.now),
             request_id=self.call.request_id,
         )
-        headers = self._reply_headers
+        headers = self._known_headers()
         headers += JSON_HEADERS
         headers.append((b"content-length", b"%d" % len(content)))
         if refusal.retry_after_seconds is not None:
@@ -327,6 +323,17 @@ class Exchange:
         elif isinstance(refusal, IntentReused):
             headers.append(_processed_at_header(refusal.processed_at))
         return envelope.STATUS[refusal.code], headers, content
+
+    def _known_headers(self) -> list[Header]:
+        """Give what was known before the answer, and the intent as its handler left it."""
+        intent = self.call.intent
+        if intent is None:
+            return self._reply_headers
+        return [
+            *self._reply_headers,
+            (b"x-idempotency-key", intent.key.encode()),
+            (b"x-idempotency-key-source", intent.source.encode()),
+        ]
 
     def note(self, status: int) -> None:
         """Count the call and write its line."""

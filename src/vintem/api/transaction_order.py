@@ -15,6 +15,7 @@ from vintem.api.metadata import metadata_faults
 from vintem.api.paging import read_moment
 from vintem.api.payment_part import PaymentPart
 from vintem.api.pix_order import pix_part
+from vintem.api.postback import check_postback_url
 from vintem.api.transaction_shapes import CustomerBody, TransactionBody, TransactionQuery
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
 from vintem.brazil.phone import normalise_phone
@@ -74,7 +75,7 @@ async def prepare(
 ) -> tuple[Creation, CustomerDocument]:
     """Check an order and turn it into the payment to be written."""
     caller = call.company
-    document = check_order(order, caller)
+    document = check_order(order, caller, allows_loopback=call.resources.allows_loopback_webhooks)
     transaction_id = new_id(Prefix.TRANSACTION)
     made = PARTS[order.payment_method](call, order, transaction_id)
     # Only a card makes the caller wait: its token is looked up and its acquirer asked.
@@ -169,7 +170,9 @@ def _record(
     }
 
 
-def check_order(order: TransactionBody, caller: Caller) -> CustomerDocument:
+def check_order(
+    order: TransactionBody, caller: Caller, *, allows_loopback: bool
+) -> CustomerDocument:
     """Refuse what cannot be paid, in the order that integrators can rely on."""
     check_form(order)
     if order.amount < AMOUNT_CENTS_MIN:
@@ -184,6 +187,8 @@ def check_order(order: TransactionBody, caller: Caller) -> CustomerDocument:
         total += order.shipping.fee if order.shipping else 0
         if total != order.amount:
             raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
+    is_test = caller.environment is Environment.TEST
+    check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
     if caller.environment is Environment.LIVE:
         refuse_raw_card(order)
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)

@@ -6,7 +6,13 @@ import msgspec
 
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
 from vintem.api.paging import pagination_reply, read_page
-from vintem.api.transaction_order import filter_of, prepare, scope_of, unseal_document
+from vintem.api.transaction_order import (
+    CustomerDocument,
+    filter_of,
+    prepare,
+    scope_of,
+    unseal_document,
+)
 from vintem.api.transaction_shapes import (
     RefundBody,
     RefundReply,
@@ -16,12 +22,14 @@ from vintem.api.transaction_shapes import (
     TransactionQuery,
     TransactionReply,
 )
-from vintem.companies.model import LimitGroup
+from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
-from vintem.kit.intent import IntentSource
+from vintem.kit.intent import Intent, IntentSource
 from vintem.kit.paging import Cursor, pagination
+from vintem.transactions import implicit
 from vintem.transactions import service as transactions
+from vintem.transactions.batches import Creation
 from vintem.transactions.model import Refund, Transaction
 from vintem.transactions.record import record_of, refund_record
 
@@ -34,6 +42,9 @@ async def create_transaction(call: Call) -> Answer:
     """Create a payment once an intent."""
     intent = call.intent
     assert intent is not None
+    protection = call.company.implicit_protection
+    if protection is not ImplicitProtection.OFF and intent.source is IntentSource.GENERATED:
+        return await _create_unless_repeated(call, intent, protection)
     try:
         creation, document = await prepare(call, call.body_as(TransactionBody), intent)
         created = await call.resources.transactions.create(creation, intent)
@@ -47,8 +58,32 @@ async def create_transaction(call: Call) -> Answer:
         return await _replay(call, earlier)
     if created.is_replay:
         return await _replay(call, created.transaction)
-    shown = document.written_into(creation.record)
-    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+    return _created(call, creation, document)
+
+
+async def _create_unless_repeated(
+    call: Call, intent: Intent, protection: ImplicitProtection
+) -> Answer:
+    """Create a payment for a company that wants to hear of repetitions, or to be kept from them."""
+    database, scope = call.resources.database, scope_of(call)
+    is_enforced = protection is ImplicitProtection.ENFORCE
+    # Before the checks: what was accepted moments ago is answered although its card token is spent.
+    earlier = await implicit.find(database, scope, intent, now=call.now) if is_enforced else None
+    if earlier is not None:
+        return await _replay_implicit(call, earlier)
+    try:
+        creation, document = await prepare(call, call.body_as(TransactionBody), intent)
+        created = await implicit.create(database, creation, intent, protection)
+    except Refusal:
+        # A twin that was faster may have spent the token in the meantime.
+        if is_enforced:
+            earlier = await implicit.find(database, scope, intent, now=call.now)
+        if earlier is None:
+            raise
+        return await _replay_implicit(call, earlier)
+    if created.is_replay:
+        return await _replay_implicit(call, created.transaction)
+    return _created(call, creation, document)
 
 
 async def read_transaction(call: Call) -> Answer:
@@ -104,6 +139,17 @@ async def cancel_transaction(call: Call) -> Answer:
         scope_of(call), transaction_id_of(call), now=call.now
     )
     return Data(msgspec.Raw(await _shown(call, transaction)))
+
+
+def _created(call: Call, creation: Creation, document: CustomerDocument) -> Answer:
+    shown = document.written_into(creation.record)
+    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+
+
+async def _replay_implicit(call: Call, transaction: Transaction) -> Answer:
+    key, digest = transaction.idempotency_key, transaction.fingerprint
+    call.intent = Intent(key, IntentSource.IMPLICIT, digest)
+    return await _replay(call, transaction)
 
 
 async def _replay(call: Call, transaction: Transaction) -> Answer:

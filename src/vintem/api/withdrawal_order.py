@@ -10,6 +10,7 @@ from vintem.api.body import validation_refusal
 from vintem.api.call import Call
 from vintem.api.metadata import metadata_faults
 from vintem.api.paging import read_moment
+from vintem.api.postback import check_postback_url
 from vintem.api.withdrawal_shapes import (
     AskedKeyType,
     AskedMethod,
@@ -32,6 +33,7 @@ from vintem.providers.payouts import Destination, PixDestination, WalletDestinat
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.model import Filter, Method, Status, Withdrawal, purchase, quantity_text
 from vintem.withdrawals.record import masked_document, masked_key
+from vintem.withdrawals.service import NewWithdrawal
 
 PIX_FIELDS: Final = ("pixKey", "pixKeyType")
 CRYPTO_FIELDS: Final = ("coin", "walletAddress", "walletNetwork")
@@ -54,7 +56,7 @@ def scope_of(call: Call) -> Scope:
 
 async def prepare(
     call: Call, order: WithdrawalBody, intent: Intent
-) -> tuple[Withdrawal, Destination]:
+) -> tuple[NewWithdrawal, Destination]:
     """Check an order and turn it into the withdrawal to be written."""
     check_form(order)
     is_crypto = order.method is AskedMethod.CRYPTO
@@ -64,15 +66,25 @@ async def prepare(
     destination: Destination = (
         _wallet(call, order) if is_crypto else _pix(order, sums, document=document)
     )
-    if call.company.environment is Environment.LIVE:
+    is_live = call.company.environment is Environment.LIVE
+    allows_loopback = call.resources.allows_loopback_webhooks and not is_live
+    check_postback_url(order.postback_url, allows_loopback=allows_loopback)
+    if is_live:
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     bought = None
     if isinstance(destination, WalletDestination):
         quote = await call.resources.payouts.quote(destination.coin)
         bought = purchase(destination.network, quote, net_amount=sums.net_amount)
-    return _withdrawal(
-        call, order, intent, method, sums, destination, bought, document
-    ), destination
+    made = _withdrawal(call, order, intent, method, sums, destination, bought, document)
+    repetition = repetition_digest(call, order.amount, destination)
+    return NewWithdrawal(made, intent, repetition, call.correlation_id), destination
+
+
+def repetition_digest(call: Call, amount: Cents, destination: Destination) -> bytes:
+    """What withdrawals of the same amount to the same destination have in common."""
+    purpose = b"withdrawal repetition %d" % call.company.company_id
+    plain = b"%d %b" % (amount, _identity(destination))
+    return call.resources.sealer.digest(plain, purpose=purpose)
 
 
 def check_form(order: WithdrawalBody) -> None:

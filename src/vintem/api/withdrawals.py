@@ -32,9 +32,7 @@ async def create_withdrawal(call: Call) -> Answer:
     assert intent is not None
     try:
         made, destination = await prepare(call, call.body_as(WithdrawalBody), intent)
-        created = await withdrawals.create(
-            database, made, intent, correlation_id=call.correlation_id
-        )
+        created = await withdrawals.create(database, made)
     except Refusal as refusal:
         # A recorded key replays, whatever the checks say today; a form that is wrong comes first.
         if intent.source is not IntentSource.CLIENT or refusal.code is ErrorCode.VALIDATION_ERROR:
@@ -133,6 +131,7 @@ ROUTES = (
             ErrorCode.INVALID_PIX_KEY,
             ErrorCode.INVALID_WALLET_ADDRESS,
             ErrorCode.UNSUPPORTED_NETWORK,
+            ErrorCode.INVALID_URL,
             ErrorCode.WITHDRAWAL_LIMIT_EXCEEDED,
             ErrorCode.INSUFFICIENT_BALANCE,
             ErrorCode.PROVIDER_NOT_CONFIGURED,

@@ -12,6 +12,7 @@ from vintem.companies.model import (
     Environment,
     Fee,
     FeePlan,
+    ImplicitProtection,
     KeyType,
     Limits,
     Network,
@@ -97,6 +98,13 @@ async def set_limits(
 async def set_suspended(db: Connection, public_id: str, *, is_suspended: bool) -> Company:
     """Suspend a company or let it work again; running processes follow within 5 s."""
     return _known(await store.update_status(db, public_id, is_suspended=is_suspended), public_id)
+
+
+async def set_implicit_protection(
+    db: Connection, public_id: str, protection: ImplicitProtection
+) -> Company:
+    """Decide about repeated requests without a key; running processes follow within 5 s."""
+    return _known(await store.update_implicit_protection(db, public_id, protection), public_id)
 
 
 async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:

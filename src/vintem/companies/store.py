@@ -92,6 +92,18 @@ async def update_status(db: Connection, public_id: str, *, is_suspended: bool) -
     return None if row is None else _company(row)
 
 
+async def update_implicit_protection(
+    db: Connection, public_id: str, protection: ImplicitProtection
+) -> Company | None:
+    """Set what is done about repeated requests without a key."""
+    row = await db.fetchrow(
+        "update company set implicit_protection = $2 where public_id = $1 returning *",
+        public_id,
+        protection,
+    )
+    return None if row is None else _company(row)
+
+
 async def upsert_fee(db: Connection, company_id: int, fee: Fee) -> None:
     """Set what a company pays for a method from a number of installments on."""
     await db.execute(

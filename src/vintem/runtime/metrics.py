@@ -50,6 +50,12 @@ PAYOUT_CONTRADICTIONS: Final = Counter(
     "Final words of a provider that contradict the record; somebody must look.",
     registry=REGISTRY,
 )
+IMPLICIT_REPETITIONS: Final = Counter(
+    "vintem_implicit_repetitions_total",
+    "Requests repeated without an idempotency key, by operation and what is done about them.",
+    ("operation", "protection"),
+    registry=REGISTRY,
+)
 
 # Looking a labelled child up costs as much as counting; routes, methods and statuses are few.
 _request_children: Final[dict[tuple[str, str, int], Histogram]] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -10,10 +10,12 @@ import msgspec
 import structlog
 
 from vintem.companies import service as companies
-from vintem.companies.model import WithdrawalPolicy, WithdrawalRules
+from vintem.companies.model import ImplicitProtection, WithdrawalPolicy, WithdrawalRules
+from vintem.intents import service as intents
+from vintem.intents.model import ImplicitIntent
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.kit.intent import Intent, IntentReused
+from vintem.kit.intent import Intent, IntentReused, IntentSource
 from vintem.kit.paging import Cursor
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
@@ -42,6 +44,8 @@ DESTINATION_PURPOSE: Final = b"withdrawal destination"
 RULES_NAME: Final = "rules"
 WITHDRAWALS: Final = "withdrawals"
 LISTED_MAX: Final = 1_000
+REPETITION_OPERATION: Final = "withdrawal"
+REPETITION_WINDOW: Final = timedelta(seconds=600)
 
 _destinations: Final[msgspec.json.Decoder[Destination]] = msgspec.json.Decoder(type=Destination)
 
@@ -58,10 +62,20 @@ class Created:
     is_replay: bool
 
 
-async def create(
-    database: Database, made: Withdrawal, intent: Intent, *, correlation_id: str
-) -> Created:
+@dataclass(frozen=True, slots=True)
+class NewWithdrawal:
+    """A withdrawal to be made, and the words that came with the call."""
+
+    withdrawal: Withdrawal
+    intent: Intent
+    repetition_digest: bytes
+    """What a second one of the same amount to the same destination has too."""
+    correlation_id: str = ""
+
+
+async def create(database: Database, new: NewWithdrawal) -> Created:
     """Hold the money of a withdrawal and write it down, once an intent."""
+    made, intent = new.withdrawal, new.intent
 
     async def create(block: Connection) -> Created:
         policy = await companies.withdrawal_policy(block, made.company_id)
@@ -77,7 +91,8 @@ async def create(
             return Created(holder, is_replay=True)
         if reasons:
             await _note_approval_required(block, decided, reasons)
-        await moves.tell_new(block, decided, correlation_id=correlation_id)
+        await moves.tell_new(block, decided, correlation_id=new.correlation_id)
+        await _refuse_repetition(block, new, policy.implicit_protection)
         await _hold(block, decided, policy.rules)
         die_at(Failpoint.HELD)
         return Created(decided, is_replay=False)
@@ -367,6 +382,30 @@ def _refuse_by_policy(policy: WithdrawalPolicy, made: Withdrawal) -> None:
         raise Refusal(
             ErrorCode.WITHDRAWAL_LIMIT_EXCEEDED, details={"limit": "withdrawal", "maximum": limit}
         )
+
+
+async def _refuse_repetition(
+    block: Connection, new: NewWithdrawal, protection: ImplicitProtection
+) -> None:
+    """Refuse, or only note, what was asked for moments ago; a key of the caller's own wins."""
+    if protection is ImplicitProtection.OFF or new.intent.source is IntentSource.CLIENT:
+        return
+    made = new.withdrawal
+    implicit = ImplicitIntent(
+        company_id=made.company_id,
+        environment=made.environment,
+        operation=REPETITION_OPERATION,
+        fingerprint=new.repetition_digest,
+        now=made.created_at,
+        window=REPETITION_WINDOW,
+    )
+    earlier_id = await intents.claim(block, implicit, made.withdrawal_id)
+    if earlier_id is None:
+        return
+    metrics.IMPLICIT_REPETITIONS.labels(REPETITION_OPERATION, protection).inc()
+    log.info("withdrawal repeated without a key", protection=protection, earlier=earlier_id)
+    if protection is ImplicitProtection.ENFORCE:
+        raise Refusal(ErrorCode.DUPLICATE_SUSPECTED, details={"existingId": earlier_id})
 
 
 async def _approval_reasons(

@@ -1,0 +1,103 @@
+"""What all commands share: reading the settings, reaching the database, saying what is wrong."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from vintem import launch
+from vintem.companies import service as companies
+from vintem.runtime import log as logs
+from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
+from vintem.runtime.embedded import EmbeddedPostgresError
+from vintem.runtime.migrations import MigrationError
+from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
+
+T = TypeVar("T")
+
+TABLE_COLUMNS_MAX: Final = 1_000
+
+console: Final = Console(highlight=False)
+complaints: Final = Console(stderr=True, highlight=False)
+
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Data folder of the embedded PostgreSQL.")
+]
+CompanyId = Annotated[str, typer.Argument(help="The company's id, cmp_…")]
+
+
+def start(
+    *, data: Path | None = None, host: str | None = None, port: int | None = None
+) -> Settings:
+    """Read the settings, let the command line win over them, and set the log up."""
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        raise complaint(str(error)) from None
+    is_json = settings.log_format == "json" or (
+        settings.log_format == "auto" and not sys.stderr.isatty()
+    )
+    logs.configure(is_json=is_json, level=settings.log_level)
+    for sentence in unknown_variables():
+        complaints.print(sentence, style="yellow", markup=False, soft_wrap=True)
+    return replace(
+        settings,
+        data=settings.data if data is None else data,
+        host=settings.host if host is None else host,
+        port=settings.port if port is None else port,
+    )
+
+
+def with_database(settings: Settings, do: Callable[[Database, Settings], Awaitable[T]]) -> T:
+    """Run one thing on the database, starting the embedded one if it is not running."""
+
+    async def within() -> T:
+        async with launch.prepared(settings) as complete, launch.migrated(complete) as database:
+            return await do(database, complete)
+
+    # A command says what it did; the comings and goings of the database are not its news.
+    logs.configure(is_json=False, level="error")
+    return run(within())
+
+
+def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
+    """Run to the end, and turn what an operator can mend into a sentence."""
+    try:
+        return uvloop.run(job) if on_uvloop else asyncio.run(job)
+    except (SettingsError, EmbeddedPostgresError, MigrationError, launch.LaunchError) as error:
+        raise complaint(str(error)) from None
+    except DatabaseRefusedError as error:
+        raise complaint(f"The database refuses DATABASE_URL: {error}") from None
+    except DatabaseUnavailableError as error:
+        raise complaint(f"The database cannot be reached: {error}") from None
+    except companies.UnknownRecordError as error:
+        raise complaint(f"{error} does not exist.") from None
+    except companies.KeyEndedError as error:
+        raise complaint(f"{error} no longer works, so it cannot be rotated.") from None
+
+
+def complaint(sentence: str) -> typer.Exit:
+    """Say what is wrong and end with 2."""
+    # What an operator wrote is shown as it is, square brackets included.
+    complaints.print(
+        f"[bold red]vintem:[/] {escape(logs.redact_secrets(sentence))}", soft_wrap=True
+    )
+    return typer.Exit(2)
+
+
+def show(table: Table) -> None:
+    """Print a table whole, however narrow the terminal: an id that was cut cannot be copied."""
+    wide = console.options.update(max_width=TABLE_COLUMNS_MAX)
+    if console.measure(table, options=wide).maximum > console.width:
+        # The terminal breaks the lines of such a table, and a frame would only be torn.
+        table.box = None
+    width = max(console.width, console.measure(table, options=wide).maximum)
+    Console(highlight=False, width=width).print(table)

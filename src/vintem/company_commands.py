@@ -1,0 +1,150 @@
+"""The commands about companies: what they are called, how much they may, what they pay."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
+from vintem.companies import service as companies
+from vintem.companies.model import LIMIT_MAX, Company, Fee, ImplicitProtection, Method
+from vintem.kit.clock import public_time, utc_now
+from vintem.runtime.db import Database
+from vintem.settings import Settings
+
+FIXED_CENTS_MAX: Final = 9_999_999_999
+
+LimitOption = Annotated[int | None, typer.Option(min=1, max=LIMIT_MAX)]
+
+company_app: Final = typer.Typer(help="Companies and their limits.", no_args_is_help=True)
+
+
+@company_app.command("create")
+def company_create(
+    name: Annotated[str, typer.Argument(help="The company's name.")], data: Data = None
+) -> None:
+    """Add a company and print its id."""
+
+    async def create(database: Database, _settings: Settings) -> Company:
+        return await companies.create_company(database, name, now=utc_now())
+
+    if not 1 <= len(name) <= companies.NAME_CHARACTERS_MAX:
+        raise complaint(f"A name has 1 to {companies.NAME_CHARACTERS_MAX} characters.")
+    console.print(with_database(start(data=data), create).public_id)
+
+
+@company_app.command("list")
+def company_list(data: Data = None) -> None:
+    """List the companies."""
+    found = with_database(start(data=data), lambda database, _: companies.list_companies(database))
+    table = Table("Company", "Name", "Status", "Tx/s", "Withdrawals/min", "Requests/min", "Since")
+    for company in found:
+        limits = company.limits
+        table.add_row(
+            company.public_id,
+            escape(company.name),
+            "[red]suspended[/]" if company.is_suspended else "active",
+            str(limits.transactions_per_second),
+            str(limits.withdrawals_per_minute),
+            str(limits.requests_per_minute),
+            public_time(company.created_at),
+        )
+    show(table)
+
+
+@company_app.command("set-limits")
+def company_set_limits(
+    company: CompanyId,
+    transactions_per_second: LimitOption = None,
+    withdrawals_per_minute: LimitOption = None,
+    requests_per_minute: LimitOption = None,
+    data: Data = None,
+) -> None:
+    """Change how often a company's keys may call; running processes follow within 5 s."""
+
+    async def change(database: Database, _settings: Settings) -> Company:
+        return await companies.set_limits(
+            database,
+            company,
+            transactions_per_second=transactions_per_second,
+            withdrawals_per_minute=withdrawals_per_minute,
+            requests_per_minute=requests_per_minute,
+        )
+
+    limits = with_database(start(data=data), change).limits
+    console.print(
+        f"{company}: {limits.transactions_per_second} transactions per second,"
+        f" {limits.withdrawals_per_minute} withdrawals per minute,"
+        f" {limits.requests_per_minute} other requests per minute",
+        soft_wrap=True,
+    )
+
+
+@company_app.command("suspend")
+def company_suspend(company: str, data: Data = None) -> None:
+    """Refuse every call of a company; running processes follow within 5 s."""
+    set_suspended(company, data, is_suspended=True)
+
+
+@company_app.command("resume")
+def company_resume(company: str, data: Data = None) -> None:
+    """Let a suspended company work again."""
+    set_suspended(company, data, is_suspended=False)
+
+
+def set_suspended(company: str, data: Path | None, *, is_suspended: bool) -> None:
+    """Change a company's status and say so."""
+    with_database(
+        start(data=data),
+        lambda database, _: companies.set_suspended(database, company, is_suspended=is_suspended),
+    )
+    console.print(f"{company} is {'suspended' if is_suspended else 'active'}")
+
+
+@company_app.command("set-fee")
+def company_set_fee(
+    company: CompanyId,
+    method: Annotated[Method, typer.Option(help="What the fee is for.")],
+    fixed_cents: Annotated[
+        int, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents a movement.")
+    ] = 0,
+    percent_basis_points: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Hundredths of a percent of the amount.")
+    ] = 0,
+    installments_from: Annotated[
+        int, typer.Option(min=1, max=12, help="From so many installments on.")
+    ] = 1,
+    data: Data = None,
+) -> None:
+    """Set what a company pays for a method; records made before keep their fee."""
+    fee = Fee(method, fixed_cents, percent_basis_points, installments_from)
+    plan = with_database(
+        start(data=data), lambda database, _: companies.set_fee(database, company, fee)
+    )
+    table = Table("Method", "From installments", "Fixed (cents)", "Percent (basis points)")
+    for each in plan.fees:
+        table.add_row(
+            each.method,
+            str(each.installments_from),
+            str(each.fixed_cents),
+            str(each.percent_basis_points),
+        )
+    show(table)
+
+
+@company_app.command("set-protection")
+def company_set_protection(
+    company: CompanyId,
+    mode: Annotated[
+        ImplicitProtection, typer.Option(help="off, observe (count and log), or enforce.")
+    ],
+    data: Data = None,
+) -> None:
+    """Decide what happens to a request that is repeated within moments without a key."""
+    with_database(
+        start(data=data),
+        lambda database, _: companies.set_implicit_protection(database, company, mode),
+    )
+    console.print(f"{company}: implicit protection is {mode}")

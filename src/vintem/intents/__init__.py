@@ -1,0 +1,1 @@
+"""Requests that are recognised again although they carry no idempotency key."""
