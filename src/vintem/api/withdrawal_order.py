@@ -31,9 +31,9 @@ from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN, Cents
 from vintem.ledger.model import Purchase, Scope
 from vintem.providers.payouts import Destination, PixDestination, WalletDestination
 from vintem.withdrawals import service as withdrawals
+from vintem.withdrawals.creation import NewWithdrawal
 from vintem.withdrawals.model import Filter, Method, Status, Withdrawal, purchase, quantity_text
 from vintem.withdrawals.record import masked_document, masked_key
-from vintem.withdrawals.service import NewWithdrawal
 
 PIX_FIELDS: Final = ("pixKey", "pixKeyType")
 CRYPTO_FIELDS: Final = ("coin", "walletAddress", "walletNetwork")

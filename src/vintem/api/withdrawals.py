@@ -17,6 +17,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import IntentSource
 from vintem.kit.paging import Cursor, pagination
+from vintem.withdrawals import creation
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.model import Withdrawal
 from vintem.withdrawals.record import record_of
@@ -32,12 +33,12 @@ async def create_withdrawal(call: Call) -> Answer:
     assert intent is not None
     try:
         made, destination = await prepare(call, call.body_as(WithdrawalBody), intent)
-        created = await withdrawals.create(database, made)
+        created = await creation.create(database, made)
     except Refusal as refusal:
         # A recorded key replays, whatever the checks say today; a form that is wrong comes first.
         if intent.source is not IntentSource.CLIENT or refusal.code is ErrorCode.VALIDATION_ERROR:
             raise
-        earlier = await withdrawals.find_replay(database, scope_of(call), intent)
+        earlier = await creation.find_replay(database, scope_of(call), intent)
         if earlier is None:
             raise
         return _replay(call, earlier)

@@ -1,1 +1,2 @@
 -- Kept free: the numbers of migrations have no gaps.
+select;
