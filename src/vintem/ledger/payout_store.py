@@ -28,7 +28,7 @@ posted as (
         company_id, environment, kind, reference, codes, amounts, versions,
         available_amount, available_version, available_after, created_at
     )
-    select $1, $2, $6, $3, '{available,payout}', array[-$4, $4::bigint],
+    select $1, $2, $6, $3, '{available,payout}', array[-$4::bigint, $4::bigint],
         array[t.version, h.version], -$4, t.version, t.balance, $5
     from taken t cross join held h
     returning reference
@@ -86,7 +86,7 @@ async def insert_asset_posting(
         insert into asset_posting (
             company_id, environment, kind, reference, asset, codes, amounts, exchange_rate,
             rate_source, quoted_at, created_at
-        ) values ($1, $2, $3, $4, $5, '{fx,crypto}', array[-$6, $6::numeric], $7, $8, $9, $10)
+        ) values ($1, $2, $3, $4, $5, '{fx,crypto}', array[-$6::numeric, $6::numeric], $7, $8, $9, $10)
         """,
         payout.scope.company_id,
         payout.scope.environment,

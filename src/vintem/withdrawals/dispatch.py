@@ -106,7 +106,7 @@ class Dispatcher:
         carried = 0
         try:
             while turns := await self._claim(company_id):
-                await asyncio.gather(*(self._carry(turn) for turn in turns))
+                await asyncio.gather(*(self._carry_alone(turn) for turn in turns))
                 carried += len(turns)
         except DatabaseUnavailableError as away:
             log.warning("withdrawals wait for the database", cause=str(away))
@@ -170,6 +170,16 @@ class Dispatcher:
                 return
             bought = purchase(Network(destination.network), quote, net_amount=withdrawal.net_amount)
             await store.update_quote(self._database, withdrawal, bought)
+
+    async def _carry_alone(self, turn: Turn) -> None:
+        """Carry a withdrawal on; what goes wrong with it keeps no other one waiting."""
+        withdrawal_id = turn.withdrawal.withdrawal_id
+        try:
+            await self._carry(turn)
+        except DatabaseUnavailableError as away:
+            log.warning("withdrawal waits for the database", cause=str(away))
+        except Exception:
+            log.exception("withdrawal could not be carried on", withdrawal=withdrawal_id)
 
     async def _carry(self, turn: Turn) -> None:
         """Ask the provider and write down what it says; a silence is written down as nothing."""
