@@ -62,6 +62,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     failpoints.arm(Path(settings.failpoints) if settings.failpoints else None)
     sealer = Sealer(pepper)
     payouts = PayoutSimulator(database)
+    dispatcher = Dispatcher(database, payouts, sealer)
     transactions = Transactions(database)
     balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
@@ -71,7 +72,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         database=database,
         transactions=transactions,
         payouts=payouts,
-        dispatcher=Dispatcher(database, payouts, sealer),
+        dispatcher=dispatcher,
         balances=balances,
         keyring=keyring,
         sealer=sealer,
@@ -97,6 +98,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
             chore.cancel()
         # One that has died must not keep the rest from being closed.
         await asyncio.wait(chores)
+        await dispatcher.close()
         await transactions.close()
         await balances.close()
         await database.close()

@@ -115,7 +115,9 @@ class Till:
     async def work(self, *, after: float = 0.0, **faults: Any) -> None:
         """Let a worker come by, some seconds later."""
         self.clock.wait(after)
-        await self.dispatcher(**faults).run()
+        dispatcher = self.dispatcher(**faults)
+        await dispatcher.run()
+        await dispatcher.close()
 
     async def rule(self, **rules: Any) -> None:
         await withdrawals.set_rules(

@@ -98,6 +98,11 @@ class Dispatcher:
         done, _slow = await asyncio.wait(self._busy.values(), timeout=ROUND_SECONDS_MAX)
         return sum(task.result() for task in done)
 
+    async def close(self) -> None:
+        """Finish what is in hand."""
+        if self._busy:
+            await asyncio.wait(self._busy.values(), timeout=CLAIM_SECONDS)
+
     def _forget(self, company_id: int, _task: asyncio.Task[int]) -> None:
         del self._busy[company_id]
 
