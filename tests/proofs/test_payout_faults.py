@@ -1,4 +1,4 @@
-"""Processes die at every named point of a withdrawal: it is paid once, or not at all, and we know."""
+"""Processes die at every named point of a withdrawal: it is paid once or not, and we know."""
 
 import asyncio
 import os

@@ -173,7 +173,8 @@ async def test_a_replay_writes_no_second_decision(till: Till) -> None:
     made = (await till.ask(pix_body(), idempotency_key="k-1")).data
     await till.ask(pix_body(), idempotency_key="k-1")
     count = await till.database.fetchval(
-        "select count(*) from decision_log where company_id = $1 and decision = 'approval_required'",
+        "select count(*) from decision_log"
+        " where company_id = $1 and decision = 'approval_required'",
         till.company_id,
     )
     assert count == 1
@@ -185,7 +186,8 @@ async def test_a_refused_withdrawal_leaves_no_decision(till: Till) -> None:
     reply = await till.ask(pix_body(200_000))
     assert_refused(reply, ErrorCode.INSUFFICIENT_BALANCE, status=422)
     count = await till.database.fetchval(
-        "select count(*) from decision_log where company_id = $1 and decision = 'approval_required'",
+        "select count(*) from decision_log"
+        " where company_id = $1 and decision = 'approval_required'",
         till.company_id,
     )
     assert count == 0

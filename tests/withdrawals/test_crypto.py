@@ -119,7 +119,8 @@ async def test_an_old_quote_is_renewed_before_it_is_sent(till: Till) -> None:
 async def test_a_young_quote_is_kept(till: Till) -> None:
     made = (await till.ask(crypto_body(54_321))).data
     await till.database.execute(
-        "update withdrawal set exchange_rate = '5.4', asset_units = 100594444 where company_id = $1",
+        "update withdrawal set exchange_rate = '5.4', asset_units = 100594444"
+        " where company_id = $1",
         till.company_id,
     )
     await till.work(after=299)

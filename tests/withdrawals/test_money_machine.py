@@ -112,6 +112,7 @@ class Company(RuleBasedStateMachine):
 
     bench: ClassVar[Bench]
     scope: Scope
+    held_to: WithdrawalRules
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,14 +128,14 @@ class Company(RuleBasedStateMachine):
     def begin(self, automatic: int | None, daily: int | None, crypto: bool) -> None:
         tenant = self.bench.run(new_tenant(self.bench.database))
         self.scope = Scope(tenant.company.company_id, "test")
-        self.rules = WithdrawalRules(
+        self.held_to = WithdrawalRules(
             daily_cents_max=daily, automatic_cents_max=automatic, approves_crypto=crypto
         )
         self.bench.run(
             service.set_rules(
                 self.bench.database,
                 self.scope.company_id,
-                self.rules,
+                self.held_to,
                 decided_by="operator:model",
                 now=self.now,
             )
@@ -174,9 +175,9 @@ class Company(RuleBasedStateMachine):
         refusal = self.why_not(made.total_debited)
         assert self.attempt(creation.create(self.bench.database, new)) is refusal
         if refusal is None:
-            limit = self.rules.automatic_cents_max
+            limit = self.held_to.automatic_cents_max
             waits = limit is not None and made.total_debited > limit
-            waits = waits or (self.rules.approves_crypto and is_crypto)
+            waits = waits or (self.held_to.approves_crypto and is_crypto)
             status = "pending_approval" if waits else "pending"
             self.model.available -= made.total_debited
             self.model.takings[made.withdrawal_id] = Taking(made.total_debited, status)
@@ -277,7 +278,7 @@ class Company(RuleBasedStateMachine):
                 self.model.move(row["withdrawal_id"], now)
 
     def why_not(self, total: int) -> ErrorCode | None:
-        limit = self.rules.daily_cents_max
+        limit = self.held_to.daily_cents_max
         gone = {"failed", "cancelled"}
         today = sum(each.total for each in self.model.takings.values() if each.status not in gone)
         if limit is not None and today + total > limit:

@@ -86,7 +86,8 @@ async def insert_asset_posting(
         insert into asset_posting (
             company_id, environment, kind, reference, asset, codes, amounts, exchange_rate,
             rate_source, quoted_at, created_at
-        ) values ($1, $2, $3, $4, $5, '{fx,crypto}', array[-$6::numeric, $6::numeric], $7, $8, $9, $10)
+        ) values ($1, $2, $3, $4, $5, '{fx,crypto}', array[-$6::numeric, $6::numeric], $7, $8,
+            $9, $10)
         """,
         payout.scope.company_id,
         payout.scope.environment,
