@@ -46,10 +46,11 @@ WRONG = {
     "VINTEM_LOG_LEVEL": ["loud", "[/x]"],
     "VINTEM_METRICS_PORT": ["metrics", "65536"],
     "VINTEM_METRICS_PUBLIC": ["maybe"],
+    "VINTEM_TEST_MODE": ["maybe"],
     "VINTEM_DRAIN_NOTICE_SECONDS": ["-1", "61", "nan", "soon"],
     "VINTEM_DRAIN_SECONDS": ["-1", "61", "inf"],
 }
-TRIED_ONLY = {"VINTEM_DATA", "VINTEM_HOST"}
+TRIED_ONLY = {"VINTEM_DATA", "VINTEM_HOST", "VINTEM_FAILPOINTS"}
 SECRET = {"DATABASE_URL", "VINTEM_PEPPER"}
 ALLOWED = {item.metadata["variable"]: item.metadata["allowed"] for item in fields(Settings)}
 COMMANDS = (["demo"], ["serve"], ["work"], ["migrate"], ["audit"], ["company", "list"])
