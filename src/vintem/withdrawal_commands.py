@@ -1,8 +1,7 @@
 """The commands about money going out: second persons, the kill switch, what is held to what."""
 
 import getpass
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -66,7 +65,7 @@ def withdrawal_approve(
     withdrawal: WithdrawalId, reason: Reason, by: By = None, data: Data = None
 ) -> None:
     """Let a withdrawal go that waits for a second person."""
-    decide(withdrawals.approve, withdrawal, reason=reason, by=by, data=data)
+    decide(withdrawal, is_approved=True, reason=reason, by=by, data=data)
     console.print(f"{withdrawal} is approved")
 
 
@@ -75,7 +74,7 @@ def withdrawal_reject(
     withdrawal: WithdrawalId, reason: Reason, by: By = None, data: Data = None
 ) -> None:
     """Refuse a withdrawal that waits for a second person; its money is given back."""
-    decide(withdrawals.reject, withdrawal, reason=reason, by=by, data=data)
+    decide(withdrawal, is_approved=False, reason=reason, by=by, data=data)
     console.print(f"{withdrawal} is rejected")
 
 
@@ -152,17 +151,16 @@ def company_set_withdrawal_rules(
     )
 
 
-Decide = Callable[..., Awaitable[Withdrawal]]
-
-
 def decide(
-    verb: Decide, withdrawal_id: str, *, reason: str, by: str | None, data: Path | None
+    withdrawal_id: str, *, is_approved: bool, reason: str, by: str | None, data: Path | None
 ) -> None:
     """Approve or reject, or say why that cannot be."""
 
     async def run(database: Database, _settings: Settings) -> Withdrawal:
-        now: datetime = utc_now()
-        return await verb(database, withdrawal_id, decided_by=operator(by), reason=reason, now=now)
+        verb = withdrawals.approve if is_approved else withdrawals.reject
+        return await verb(
+            database, withdrawal_id, decided_by=operator(by), reason=reason, now=utc_now()
+        )
 
     settings = start(data=data)
     try:

@@ -46,8 +46,11 @@ class WithdrawalBody(Body, frozen=True):
     method: AskedMethod
     amount: Annotated[int, Meta(examples=[10_000])]
     net_payout: bool = False
-    pix_key: Annotated[str, Meta(max_length=600, examples=["cliente@example.com"])] | None = None
-    pix_key_type: Annotated[AskedKeyType, Meta(examples=["email"])] | None = None
+    # The examples stand around the choice, so that the description's own example shows them.
+    pix_key: Annotated[
+        Annotated[str, Meta(max_length=600)] | None, Meta(examples=["cliente@example.com"])
+    ] = None
+    pix_key_type: Annotated[AskedKeyType | None, Meta(examples=["email"])] = None
     coin: Coin | None = None
     wallet_address: Annotated[str, Meta(max_length=120)] | None = None
     wallet_network: Annotated[str, Meta(max_length=20)] | None = None

@@ -172,7 +172,9 @@ class Dispatcher:
             except Exception:
                 # Without a price this one waits; what needs none goes on.
                 log.exception("no price", withdrawal=withdrawal.withdrawal_id)
-                return
+                due_at = now + timedelta(seconds=CLAIM_SECONDS)
+                await store.postpone(self._database, withdrawal, due_at=due_at)
+                continue
             bought = purchase(Network(destination.network), quote, net_amount=withdrawal.net_amount)
             await store.update_quote(self._database, withdrawal, bought)
 
@@ -256,16 +258,7 @@ async def _claimed(block: Connection, due: Withdrawal, *, now: datetime) -> With
     ends_at = now + timedelta(seconds=CLAIM_SECONDS)
     if due.status is Status.PROCESSING:
         return await store.claim(block, due, asked=due.asked + 1, due_at=ends_at)
-    return await moves.move(
-        block,
-        due,
-        Status.PROCESSING,
-        now=now,
-        request_id=request_id_of(due.withdrawal_id),
-        processed_at=now,
-        fence=due.fence + 1,
-        due_at=ends_at,
-    )
+    return await moves.begin(block, due, due_at=ends_at, now=now)
 
 
 def _settlement(

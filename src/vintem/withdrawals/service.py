@@ -1,7 +1,7 @@
 """What integrators, operators and providers can have done to withdrawals."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -28,7 +28,6 @@ from vintem.withdrawals.model import (
     Filter,
     Status,
     Withdrawal,
-    request_id_of,
 )
 
 log = structlog.get_logger()
@@ -157,7 +156,7 @@ async def set_rules(
 
 @dataclass(frozen=True, slots=True)
 class PayoutNotice:
-    """A provider's word about a request that came by itself."""
+    """A provider's word about a request that came by itself; its id names the provider too."""
 
     notice_id: str
     request_id: str
@@ -248,6 +247,9 @@ async def force(
 
     async def move(block: Connection) -> Withdrawal:
         locked = await _lock(block, scope, withdrawal_id)
+        if answer is not None and locked.status is status:
+            # The worker has heard the provider's word in the meantime.
+            return locked
         refuse_illegal(locked, status)
         if locked.status is Status.PROCESSING:
             assert answer is not None, "the provider decides about what is on its way"
@@ -269,16 +271,7 @@ async def _force_processing(
     block: Connection, locked: Withdrawal, _failure: Failure, now: datetime
 ) -> Withdrawal:
     # Who moves it by hand decides by hand how it goes on: the worker leaves it alone.
-    request_id = request_id_of(locked.withdrawal_id)
-    return await moves.move(
-        block,
-        locked,
-        Status.PROCESSING,
-        now=now,
-        request_id=request_id,
-        processed_at=now,
-        due_at=None,
-    )
+    return await moves.begin(block, locked, due_at=None, now=now)
 
 
 async def _force_failed(
@@ -350,4 +343,5 @@ async def _enter_decision(
     )
     if kind is DecisionKind.REJECTED:
         return await moves.cancel(block, locked, now=now)
-    return await moves.move(block, locked, Status.PENDING, now=now, due_at=now)
+    approved = replace(locked, status=Status.PENDING, due_at=now)
+    return await moves.move(block, locked, approved, now=now)

@@ -277,6 +277,19 @@ async def update_quote(db: Connection, withdrawal: Withdrawal, bought: Purchase)
     )
 
 
+async def postpone(db: Connection, withdrawal: Withdrawal, *, due_at: datetime) -> None:
+    """Let a withdrawal that is still to be sent wait a little."""
+    await db.execute(
+        """
+        update withdrawal set due_at = $3
+        where company_id = $1 and withdrawal_id = $2 and status = 'pending'
+        """,
+        withdrawal.company_id,
+        withdrawal.withdrawal_id,
+        due_at,
+    )
+
+
 async def claim(
     db: Connection, withdrawal: Withdrawal, *, asked: int, due_at: datetime
 ) -> Withdrawal:
