@@ -387,6 +387,12 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             on t.company_id = i.company_id and t.transaction_id = i.entity_id
             and t.environment = i.environment and t.fingerprint = i.fingerprint
         where i.operation = 'transaction' and t.transaction_id is null
+        union all
+        select i.company_id, i.environment, i.entity_id
+        from implicit_intent i left join withdrawal w
+            on w.company_id = i.company_id and w.withdrawal_id = i.entity_id
+            and w.environment = i.environment
+        where i.operation = 'withdrawal' and w.withdrawal_id is null
         """,
     ),
 )
