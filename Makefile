@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
-PYTHON ?= python3
+# The Python to make .venv with; without it, the fastest of those at hand.
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 # Given on the command line they win; otherwise the settings (VINTEM_DATA, VINTEM_HOST, VINTEM_PORT) do.

@@ -34,6 +34,7 @@ from vintem.resources import open_database
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
+from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
 from vintem.withdrawal_commands import withdrawal_app
 
@@ -65,7 +66,7 @@ def demo(
     ] = None,
 ) -> None:
     """Run everything on this machine, with a demo company and working keys."""
-    settings = start(data=data, host=host, port=port)
+    settings = start(data=data, host=host, port=port, keeps_files=True)
     run(run_demo(settings, ready_file=ready_file, console=console))
 
 
@@ -91,11 +92,13 @@ def migrate_command(data: Data = None) -> None:
     """Bring the database to this version's tables."""
 
     async def apply(settings: Settings) -> None:
-        async with launch.prepared(settings) as complete:
+        async with launch.prepared(settings, may_create=True) as complete:
             database = open_database(complete)
             await database.open()
             try:
                 applied = await migrate(database)
+                if complete.pepper:
+                    await check_pepper(database, complete.pepper.encode())
             finally:
                 await database.close()
         for migration in applied:
@@ -124,6 +127,27 @@ def audit(data: Data = None) -> None:
 def version() -> None:
     """Say which version this is."""
     console.print(f"vintem {package_version('vintem')} on Python {machine.python_version()}")
+
+
+def show_version(is_wanted: bool) -> None:  # noqa: FBT001 - called so by typer
+    """Say which version this is, and end."""
+    if is_wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    is_version_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=show_version, help="Say which version this is."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that come before any command."""
+    del is_version_wanted
 
 
 @key_app.command("create")

@@ -123,6 +123,19 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         """,
     ),
     Invariant(
+        "R1",
+        "What waits for a day is what the schedule has yet to release on it.",
+        """
+        select company_id, environment, account, due_on, d.waiting, r.open
+        from release_day d full join (
+            select company_id, environment, account, due_on, sum(open) as open
+            from release_schedule where released_at is null
+            group by company_id, environment, account, due_on
+        ) r using (company_id, environment, account, due_on)
+        where coalesce(d.waiting, 0) <> coalesce(r.open, 0)
+        """,
+    ),
+    Invariant(
         "I10",
         "What stands in dispute, blocked, refund and payout is the sum of the open holds of that"
         " kind.",
@@ -297,7 +310,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "I11",
-        "Every status that a payment entered is one row of its history and one event, in a row.",
+        "Every status that a payment entered is one row of its history and one event, in a row;"
+        " before its first answer there is neither.",
         """
         select company_id, transaction_id, t.status, t.sequence, h.entered, h.last, e.told
         from transaction t full join (
@@ -324,9 +338,39 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             where e.kind like 'transaction.%'
             group by e.company_id, e.entity_id
         ) e using (company_id, transaction_id)
-        where t.sequence is null or h.entered is distinct from t.sequence
-            or e.told is distinct from t.sequence or h.last <> t.status
-            or not h.is_chain or not e.is_true
+        where case t.sequence when 0 then h.entered is not null or e.told is not null
+            else t.sequence is null or h.entered is distinct from t.sequence
+                or e.told is distinct from t.sequence or h.last <> t.status
+                or not h.is_chain or not e.is_true
+            end
+        """,
+    ),
+    Invariant(
+        "P1",
+        "A payment that its provider has not answered is processing, and somebody will ask.",
+        """
+        select t.company_id, t.transaction_id, t.status, t.paid_at, r.ask_at
+        from transaction t left join provider_request r
+            on r.company_id = t.company_id and r.transaction_id = t.transaction_id
+        where t.sequence = 0
+            and (t.status <> 'processing' or t.paid_at is not null or t.answered_at is not null
+                or r.ask_at is null)
+        """,
+    ),
+    Invariant(
+        "U1",
+        "Money in suspense was brought by one callback each, with its amount.",
+        """
+        select company_id, environment, reference, s.amount, c.amount as told
+        from (
+            select company_id, environment, reference,
+                amounts[array_position(codes, 'suspense')] as amount
+            from posting where kind = 'suspense' and 'suspense' = any(codes)
+        ) s full join (
+            select company_id, environment, provider || '/' || callback_id as reference, amount
+            from provider_callback where state = 'unclaimed'
+        ) c using (company_id, environment, reference)
+        where s.amount is distinct from c.amount
         """,
     ),
     Invariant(

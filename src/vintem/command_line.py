@@ -19,11 +19,23 @@ from vintem.runtime import log as logs
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgresError
 from vintem.runtime.migrations import MigrationError
+from vintem.runtime.pepper import WrongPepperError
 from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
 
 T = TypeVar("T")
 
 TABLE_COLUMNS_MAX: Final = 1_000
+SILENT_SECONDS_MAX: Final = 2.0
+# A last attempt that begins before this is over may take three seconds more.
+PATIENCE_SECONDS: Final = 7.0
+
+MENDABLE: Final = (
+    SettingsError,
+    EmbeddedPostgresError,
+    MigrationError,
+    WrongPepperError,
+    launch.LaunchError,
+)
 
 console: Final = Console(highlight=False)
 complaints: Final = Console(stderr=True, highlight=False)
@@ -35,13 +47,26 @@ CompanyId = Annotated[str, typer.Argument(help="The company's id, cmp_…")]
 
 
 def start(
-    *, data: Path | None = None, host: str | None = None, port: int | None = None
+    *,
+    data: Path | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    keeps_files: bool = False,
 ) -> Settings:
-    """Read the settings, let the command line win over them, and set the log up."""
+    """Read the settings, let the command line win over them, and set the log up.
+
+    A command that keeps files in the data folder uses it beside a server of one's own.
+    """
     try:
         settings = read_settings()
     except SettingsError as error:
         raise complaint(str(error)) from None
+    if data is not None and settings.database_url and not keeps_files:
+        address = launch.address_of(settings.database_url)
+        raise complaint(
+            f"--data names an embedded database, but DATABASE_URL names the one at {address}."
+            " Leave one of them out."
+        )
     is_json = settings.log_format == "json" or (
         settings.log_format == "auto" and not sys.stderr.isatty()
     )
@@ -60,19 +85,32 @@ def with_database(settings: Settings, do: Callable[[Database, Settings], Awaitab
     """Run one thing on the database, starting the embedded one if it is not running."""
 
     async def within() -> T:
-        async with launch.prepared(settings) as complete, launch.migrated(complete) as database:
-            return await do(database, complete)
+        async with launch.prepared(settings, may_create=False) as complete:
+            waiting = asyncio.create_task(say_waiting(complete))
+            try:
+                async with launch.migrated(complete, seconds_max=PATIENCE_SECONDS) as database:
+                    waiting.cancel()
+                    return await do(database, complete)
+            finally:
+                waiting.cancel()
 
     # A command says what it did; the comings and goings of the database are not its news.
     logs.configure(is_json=False, level="error")
     return run(within())
 
 
+async def say_waiting(settings: Settings) -> None:
+    """Say where the database is looked for, when it does not answer at once."""
+    await asyncio.sleep(SILENT_SECONDS_MAX)
+    address = launch.address_of(settings.database_url)
+    complaints.print(f"[dim]Waiting for the database at {escape(address)} …[/]", soft_wrap=True)
+
+
 def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
     """Run to the end, and turn what an operator can mend into a sentence."""
     try:
         return uvloop.run(job) if on_uvloop else asyncio.run(job)
-    except (SettingsError, EmbeddedPostgresError, MigrationError, launch.LaunchError) as error:
+    except MENDABLE as error:
         raise complaint(str(error)) from None
     except DatabaseRefusedError as error:
         raise complaint(f"The database refuses DATABASE_URL: {error}") from None
@@ -82,6 +120,10 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
         raise complaint(f"{error} does not exist.") from None
     except companies.KeyEndedError as error:
         raise complaint(f"{error} no longer works, so it cannot be rotated.") from None
+    except companies.KeyReplacedError as error:
+        raise complaint(
+            f"{error.key_id} was replaced by {error.replaced_by} already; rotate that one."
+        ) from None
 
 
 def complaint(sentence: str) -> typer.Exit:

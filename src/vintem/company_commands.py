@@ -7,6 +7,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from vintem.brazil.cards import INSTALLMENTS_MAX, MONTHLY_RATE_BASIS_POINTS_MAX
+from vintem.brazil.documents import format_document, normalise_cnpj, normalise_cpf
+from vintem.brazil.installments import CardInterest, installment_table
 from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
 from vintem.companies import service as companies
 from vintem.companies.model import LIMIT_MAX, Company, Fee, ImplicitProtection, Method
@@ -15,36 +18,84 @@ from vintem.runtime.db import Database
 from vintem.settings import Settings
 
 FIXED_CENTS_MAX: Final = 9_999_999_999
+SHOWN_TOTAL_CENTS: Final = 10_000
 
 LimitOption = Annotated[int | None, typer.Option(min=1, max=LIMIT_MAX)]
+
+DocumentOption = Annotated[
+    str | None, typer.Option(help="Its CPF or CNPJ, with or without the mask.")
+]
+LegalNameOption = Annotated[str | None, typer.Option(help="Its registered name.")]
 
 company_app: Final = typer.Typer(help="Companies and their limits.", no_args_is_help=True)
 
 
 @company_app.command("create")
 def company_create(
-    name: Annotated[str, typer.Argument(help="The company's name.")], data: Data = None
+    name: Annotated[str, typer.Argument(help="The company's name.")],
+    document: DocumentOption = None,
+    legal_name: LegalNameOption = None,
+    data: Data = None,
 ) -> None:
     """Add a company and print its id."""
+    number = None if document is None else read_document(document)
+    for each in (name, legal_name):
+        check_name(each)
 
     async def create(database: Database, _settings: Settings) -> Company:
-        return await companies.create_company(database, name, now=utc_now())
+        return await companies.create_company(
+            database, name, document=number, legal_name=legal_name, now=utc_now()
+        )
 
-    if not 1 <= len(name) <= companies.NAME_CHARACTERS_MAX:
-        raise complaint(f"A name has 1 to {companies.NAME_CHARACTERS_MAX} characters.")
     console.print(with_database(start(data=data), create).public_id)
+
+
+@company_app.command("set-document")
+def company_set_document(
+    company: CompanyId,
+    document: Annotated[str, typer.Argument(help="Its CPF or CNPJ, with or without the mask.")],
+    legal_name: LegalNameOption = None,
+    data: Data = None,
+) -> None:
+    """Say who a company is to the tax office; its boletos show it."""
+    number = read_document(document)
+    check_name(legal_name)
+    with_database(
+        start(data=data),
+        lambda database, _: companies.set_identity(
+            database, company, document=number, legal_name=legal_name
+        ),
+    )
+    console.print(f"{company}: the document is {format_document(number)}")
+
+
+def read_document(text: str) -> str:
+    """Read a CPF or CNPJ, or complain."""
+    number = normalise_cpf(text) or normalise_cnpj(text)
+    if number is None:
+        raise complaint("The document is no CPF or CNPJ: its form or its check digits are wrong.")
+    return number
+
+
+def check_name(name: str | None) -> None:
+    """Complain of a name that cannot be kept."""
+    if name is not None and not 1 <= len(name) <= companies.NAME_CHARACTERS_MAX:
+        raise complaint(f"A name has 1 to {companies.NAME_CHARACTERS_MAX} characters.")
 
 
 @company_app.command("list")
 def company_list(data: Data = None) -> None:
     """List the companies."""
     found = with_database(start(data=data), lambda database, _: companies.list_companies(database))
-    table = Table("Company", "Name", "Status", "Tx/s", "Withdrawals/min", "Requests/min", "Since")
+    table = Table(
+        "Company", "Name", "Document", "Status", "Tx/s", "Withdrawals/min", "Requests/min", "Since"
+    )
     for company in found:
         limits = company.limits
         table.add_row(
             company.public_id,
             escape(company.name),
+            "–" if company.document is None else format_document(company.document),
             "[red]suspended[/]" if company.is_suspended else "active",
             str(limits.transactions_per_second),
             str(limits.withdrawals_per_minute),
@@ -130,6 +181,46 @@ def company_set_fee(
             str(each.installments_from),
             str(each.fixed_cents),
             str(each.percent_basis_points),
+        )
+    show(table)
+
+
+@company_app.command("set-interest")
+def company_set_interest(
+    company: CompanyId,
+    monthly_basis_points: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MONTHLY_RATE_BASIS_POINTS_MAX, help="Hundredths of a percent a month."
+        ),
+    ],
+    free_installments: Annotated[
+        int, typer.Option(min=1, max=INSTALLMENTS_MAX, help="Up to so many cost nothing.")
+    ] = 1,
+    installments_max: Annotated[
+        int, typer.Option(min=1, max=INSTALLMENTS_MAX, help="No more are offered.")
+    ] = INSTALLMENTS_MAX,
+    data: Data = None,
+) -> None:
+    """Set what buyers pay for installments on the hosted page, and show it for R$ 100,00."""
+    if free_installments > installments_max:
+        raise complaint("--free-installments must not be above --installments-max.")
+    interest = CardInterest(
+        monthly_rate_basis_points=monthly_basis_points,
+        free_installments=free_installments,
+        installments_max=installments_max,
+    )
+    with_database(
+        start(data=data),
+        lambda database, _: companies.set_card_interest(database, company, interest),
+    )
+    table = Table("Installments", "Each (cents)", "Total (cents)", "CET (basis points a year)")
+    for option in installment_table(SHOWN_TOTAL_CENTS, interest):
+        table.add_row(
+            str(option.installments),
+            str(option.amounts[0]),
+            str(option.total_cents),
+            str(option.annual_cost_basis_points),
         )
     show(table)
 

@@ -30,6 +30,8 @@ from vintem.runtime.processes import stop_signal, unless_stopping
 from vintem.settings import Settings, SettingsError
 
 COMPANY_NAME: Final = "Loja Demonstração"
+COMPANY_LEGAL_NAME: Final = "Loja Demonstração Ltda."
+COMPANY_DOCUMENT: Final = "11222333000181"
 
 KEYS: Final = {
     "testSecretKey": (KeyType.SECRET, Environment.TEST),
@@ -57,7 +59,7 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
                 warning = "DATABASE_URL is set: the demo company is made in that database."
                 console.print(f"[yellow]{warning}[/]")
             console.print("[dim]Starting PostgreSQL …[/]")
-            found = await running.enter_async_context(prepared(settings))
+            found = await running.enter_async_context(prepared(settings, may_create=True))
             complete = replace(
                 found,
                 pepper=found.pepper or kept_pepper(settings.data),
@@ -122,6 +124,13 @@ async def seed(database: Database, data: Path, *, pepper: bytes, console: Consol
         if company is None:
             company = await companies.create_company(
                 block, COMPANY_NAME, public_id=demo.company_id, now=now
+            )
+        if company.document is None:
+            await companies.set_identity(
+                block,
+                company.public_id,
+                document=COMPANY_DOCUMENT,
+                legal_name=COMPANY_LEGAL_NAME,
             )
         for name, (key_type, environment) in KEYS.items():
             if is_there and name in working:

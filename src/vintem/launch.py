@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 import structlog
 from prometheus_client import start_http_server
@@ -22,6 +23,7 @@ from vintem.runtime import metrics
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgres
 from vintem.runtime.migrations import migrate
+from vintem.runtime.pepper import check_pepper
 from vintem.runtime.processes import (
     Child,
     KeptProcess,
@@ -48,11 +50,17 @@ class LaunchError(Exception):
 
 
 @asynccontextmanager
-async def prepared(settings: Settings) -> AsyncIterator[Settings]:
-    """Have a PostgreSQL and a pepper, made here where the settings name none."""
+async def prepared(settings: Settings, *, may_create: bool) -> AsyncIterator[Settings]:
+    """Have a PostgreSQL and a pepper, made here where the settings name none and it may be made."""
     if settings.database_url:
         yield settings
         return
+    if not may_create and not has_database(settings.data):
+        raise LaunchError(
+            f"There is no database in {settings.data.absolute()}. Name the folder of one with"
+            " --data or VINTEM_DATA, or a server with DATABASE_URL; `vintem demo`, `vintem serve`"
+            " and `vintem migrate` make a new one."
+        )
     embedded = EmbeddedPostgres(settings.data)
     await embedded.start()
     keeping = asyncio.create_task(embedded.keep_running(), name="embedded postgres")
@@ -68,12 +76,14 @@ async def prepared(settings: Settings) -> AsyncIterator[Settings]:
 
 
 @asynccontextmanager
-async def migrated(settings: Settings) -> AsyncIterator[Database]:
-    """Open the database, waiting a little for it, with every migration applied."""
+async def migrated(
+    settings: Settings, *, seconds_max: float = DATABASE_SECONDS_MAX
+) -> AsyncIterator[Database]:
+    """Open the database, waiting a little for it, with every migration and the right pepper."""
     database = open_database(settings)
     await database.open()
     try:
-        give_up_at = asyncio.get_running_loop().time() + DATABASE_SECONDS_MAX
+        give_up_at = asyncio.get_running_loop().time() + seconds_max
         while True:
             try:
                 await migrate(database)
@@ -82,9 +92,13 @@ async def migrated(settings: Settings) -> AsyncIterator[Database]:
                 raise
             except DatabaseUnavailableError as away:
                 if asyncio.get_running_loop().time() > give_up_at:
-                    raise
+                    address = address_of(settings.database_url)
+                    sentence = f"The database at {address} cannot be reached: {away}"
+                    raise LaunchError(sentence) from away
                 log.warning("waiting for the database", cause=str(away))
                 await asyncio.sleep(1.0)
+        if settings.pepper:
+            await check_pepper(database, settings.pepper.encode())
         yield database
     finally:
         await database.close()
@@ -170,7 +184,7 @@ async def run_serve(settings: Settings, *, workers: int) -> None:
     stopping = stop_signal()
     async with AsyncExitStack() as running:
         async with unless_stopping(stopping):
-            complete = await running.enter_async_context(prepared(settings))
+            complete = await running.enter_async_context(prepared(settings, may_create=True))
             require_pepper(complete)
             async with migrated(complete):
                 pass
@@ -186,7 +200,7 @@ async def run_work(settings: Settings, *, number: int = 0) -> None:
     stopping = stop_signal()
     async with AsyncExitStack() as running:
         async with unless_stopping(stopping):
-            complete = await running.enter_async_context(prepared(settings))
+            complete = await running.enter_async_context(prepared(settings, may_create=False))
             require_pepper(complete)
             async with migrated(complete):
                 pass
@@ -286,6 +300,22 @@ def require_pepper(settings: Settings) -> None:
             "VINTEM_PEPPER is missing: with DATABASE_URL every process needs the same secret,"
             " at least 32 characters."
         )
+
+
+def has_database(data: Path) -> bool:
+    """Say whether an embedded database was made in a folder."""
+    try:
+        return (data / "postgres" / "PG_VERSION").exists()
+    except PermissionError:
+        # Whatever is there belongs to somebody else; starting it says so.
+        return True
+
+
+def address_of(database_url: str) -> str:
+    """Where a database is, without who may use it and by which password."""
+    parts = urlsplit(database_url)
+    places = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
+    return f"{places or 'this machine'}{parts.path}"
 
 
 def kept_pepper(data: Path) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
+from vintem.providers.faults import Faults
 from vintem.providers.payout_simulator import PayoutSimulator
+from vintem.providers.simulator import SIMULATOR, Simulator
 from vintem.runtime import failpoints
-from vintem.runtime.crypto import Sealer
+from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
@@ -36,6 +38,11 @@ class Resources:
     transactions: Transactions
     payouts: PayoutSimulator
     dispatcher: Dispatcher
+    simulator: Simulator
+    callback_secrets: Mapping[str, bytes]
+    """What each provider signs its callbacks with."""
+    callback_url: str
+    """Where the sandbox's own provider finds the API."""
     balances: BalanceReader
     keyring: Keyring
     sealer: Sealer
@@ -63,20 +70,29 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     sealer = Sealer(pepper)
     payouts = PayoutSimulator(database)
     dispatcher = Dispatcher(database, payouts, sealer)
-    transactions = Transactions(database)
+    callback_secret = derive(pepper, b"callbacks of " + SIMULATOR.encode())
+    simulator = Simulator(
+        database,
+        secret=callback_secret,
+        faults=Faults(settings.simulator_seed, settings.simulator_faults),
+    )
+    transactions = Transactions(database, simulator)
     balances = BalanceReader(database)
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
-    limiter: Limiter = SharedLimiter(database) if shared_limits else memory_limiter
+    shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
         database=database,
         transactions=transactions,
         payouts=payouts,
         dispatcher=dispatcher,
+        simulator=simulator,
+        callback_secrets={simulator.name: callback_secret},
+        callback_url=settings.callback_url or _own_address(settings),
         balances=balances,
         keyring=keyring,
         sealer=sealer,
-        limiter=limiter,
+        limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
         pepper=pepper,
         public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
@@ -101,6 +117,8 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await dispatcher.close()
         await transactions.close()
         await balances.close()
+        if shared_limiter is not None:
+            await shared_limiter.close()
         await database.close()
 
 
@@ -121,6 +139,11 @@ async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
             limiter.forget_idle(idle_seconds=IDLE_WINDOW_SECONDS)
+
+
+def _own_address(settings: Settings) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _environment_hosts(settings: Settings) -> dict[str, Environment]:

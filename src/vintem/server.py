@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import httptools
@@ -19,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from vintem.api import envelope
 from vintem.api.call import Header
-from vintem.api.pipeline import WHOLE_ANSWER
+from vintem.api.pipeline import WHOLE_ANSWER, WHOLE_BODY
 from vintem.kit.clock import public_time, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import new_request_id
@@ -200,8 +201,10 @@ class HttpProtocol(HttpToolsProtocol):
         if b"%2" in raw_path and b"%2f" in raw_path.lower():
             # Decoded it would pass for a path of more parts; as it is, it is the path of nothing.
             self.scope["path"] = ENCODED_SLASH
-        whole_answer = WholeAnswer(self.cycle, self)
-        self.scope["extensions"] = {WHOLE_ANSWER: whole_answer}  # type: ignore[dict-item]
+        self.scope["extensions"] = {
+            WHOLE_ANSWER: WholeAnswer(self.cycle, self),  # type: ignore[dict-item]
+            WHOLE_BODY: partial(take_body, self.cycle),  # type: ignore[dict-item]
+        }
         self._has_call = True
         self._is_in_head = False
         self._stop_timer()
@@ -351,6 +354,14 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.is_held = False
         self.flow.resume_reading()
         self._timer = self.loop.call_later(LINGER_SECONDS_MAX, self._end_now)
+
+
+def take_body(cycle: RequestResponseCycle) -> bytes | None:
+    """Take the body of a request if all of it has arrived."""
+    if cycle.more_body or cycle.disconnected:
+        return None
+    body, cycle.body = bytes(cycle.body), bytearray()
+    return body
 
 
 class WholeAnswer:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from vintem.providers.faults import Fault, FaultShare, parse_faults
+
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
 
@@ -151,7 +153,7 @@ class Settings:
         _pepper,
         "",
         "Secret that API keys and fingerprints are digested with; needed with DATABASE_URL. Empty:"
-        " one is made and kept in the data folder. Changing it makes every key unknown.",
+        " one is made and kept in the data folder. A database refuses any but its first one.",
         allowed=f"at least {PEPPER_CHARACTERS_MIN} characters",
     )
     trusted_proxies: tuple[Network, ...] = setting(
@@ -255,6 +257,30 @@ class Settings:
         "Folder where a test arms the points at which a process dies; needs VINTEM_TEST_MODE=1."
         " Empty: none.",
         allowed="a path",
+    )
+    callback_url: str = setting(
+        "VINTEM_CALLBACK_URL",
+        _public_url,
+        "",
+        "Address of the API for the sandbox's own provider, which the worker runs; empty: http://"
+        " with host and port.",
+        allowed="an address that starts with https:// or http://",
+    )
+    simulator_seed: int = setting(
+        "VINTEM_SIMULATOR_SEED",
+        _whole(0, 1_000_000_000),
+        "0",
+        "Number by which the sandbox's own provider names its callbacks and chooses the charges"
+        " that its faults happen to.",
+        allowed="a whole number from 0 to 1000000000",
+    )
+    simulator_faults: tuple[FaultShare, ...] = setting(
+        "VINTEM_SIMULATOR_FAULTS",
+        parse_faults,
+        "",
+        "What the sandbox's own provider does badly, for tests; `:30` after a word: to 30 % of the"
+        " charges only.",
+        allowed=f"a list, separated by commas, of {', '.join(Fault)}",
     )
     drain_notice_seconds: float = setting(
         "VINTEM_DRAIN_NOTICE_SECONDS",

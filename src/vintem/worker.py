@@ -49,8 +49,23 @@ async def forget_idle_rate_windows(resources: Resources) -> int:
 
 
 async def move_transactions(resources: Resources) -> int:
-    """Do to payments what is due: they expire, or take their next step."""
+    """Do to payments what is due: they expire."""
     return await transactions.move_due(resources.database, now=utc_now())
+
+
+async def finish_charges(resources: Resources) -> int:
+    """Ask what became of charges that were begun and not decided."""
+    return await resources.transactions.finish(now=utc_now())
+
+
+async def send_simulated_callbacks(resources: Resources) -> int:
+    """Let the sandbox's own acquirer tell the API what has happened since."""
+    return await resources.simulator.tell_due(resources.callback_url, now=utc_now())
+
+
+async def do_waiting_callbacks(resources: Resources) -> int:
+    """Look again at what providers told us too early."""
+    return await transactions.look_again(resources.database, now=utc_now())
 
 
 async def release_money(resources: Resources) -> int:
@@ -80,6 +95,9 @@ async def forget_implicit_intents(resources: Resources) -> int:
 
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
+    Duty("charges to finish", 0.5, finish_charges),
+    Duty("simulated callbacks", 0.5, send_simulated_callbacks),
+    Duty("waiting callbacks", 5.0, do_waiting_callbacks),
     Duty("money to release", 5.0, release_money),
     Duty("withdrawals", 0.5, send_withdrawals),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),

@@ -500,6 +500,8 @@ def declared(**changes: Any) -> Route:
         ([declared(), declared()], "declared twice"),
         ([declared(path="/v1/{a}"), declared(path="/v1/{a}")], "declared twice"),
         ([declared(body=Order)], "body"),
+        ([declared(is_body_raw=True)], "raw body"),
+        ([declared(method="POST", body=Order, is_body_raw=True)], "raw body"),
         ([declared(is_idempotent=True)], "idempotency"),
         ([declared(method="DELETE", is_idempotent=True)], "idempotency"),
     ],

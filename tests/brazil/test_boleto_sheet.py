@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vintem.brazil.boleto import format_line, make_sandbox_boleto
+from vintem.brazil.boleto_page import TEST_MARK, draw_pdf
 from vintem.brazil.boleto_sheet import (
     INSTRUCTIONS_CHARACTERS_MAX,
     LATE_LINE_CHARACTERS_MAX,
     LATE_LINES_MAX,
-    TEST_MARK,
     BoletoSheet,
     bank_code_with_digit,
-    draw_pdf,
 )
 from vintem.brazil.br_code import CODE_CHARACTERS_MAX, encode_dynamic
 

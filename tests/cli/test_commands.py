@@ -232,6 +232,8 @@ async def test_other_overlap_is_refused_with_the_allowed_ones(on_database: dict[
         ("company", "resume", NO_COMPANY),
         ("company", "set-fee", NO_COMPANY, "--method", "pix"),
         ("company", "set-protection", NO_COMPANY, "--mode", "enforce"),
+        ("company", "set-document", NO_COMPANY, "529.982.247-25"),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "299"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "test"),
         ("key", "list", "[/no] company"),
         ("key", "rotate", NO_KEY),
@@ -255,6 +257,17 @@ async def test_unknown_id_is_said_in_a_sentence(
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "10000000000"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "-1"),
         ("company", "set-protection", NO_COMPANY, "--mode", "on"),
+        ("company", "set-interest", NO_COMPANY),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "-1"),
+        ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "10001"),
+        *(
+            ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "1", *words)
+            for words in (
+                ("--free-installments", "0"),
+                ("--installments-max", "13"),
+                ("--free-installments", "4", "--installments-max", "3"),
+            )
+        ),
         ("key", "create", NO_COMPANY, "--type", "pk", "--environment", "test"),
         ("key", "create", NO_COMPANY, "--type", "sk", "--environment", "prod"),
         ("demo", "--port", "65536"),
@@ -269,6 +282,31 @@ async def test_wrong_word_is_refused_before_anything_starts(
     said = await vintem(*words, settings={"VINTEM_DATA": str(tmp_path / "data")})
     assert said.status == 2
     assert not (tmp_path / "data").exists()
+
+
+async def test_interest_is_set_and_shown_for_a_hundred_reais(
+    database: Database, tenant: Tenant, on_database: dict[str, str]
+) -> None:
+    words = ["company", "set-interest", tenant.company.public_id]
+    words += ["--monthly-basis-points", "299", "--free-installments", "2"]
+    said = await vintem(*words, "--installments-max", "3", settings=on_database)
+    assert said.status == 0, said.text
+    rows = [re.findall(r"\d+", line) for line in said.out.splitlines()]
+    assert [row for row in rows if row] == [
+        ["1", "10000", "10000", "0"],
+        ["2", "5000", "10000", "0"],
+        ["3", "3535", "10605", "4250"],
+    ]
+    kept = await database.fetchrow(
+        """
+        select card_interest_basis_points as rate, card_free_installments as free,
+            card_installments_max as most
+        from company where company_id = $1
+        """,
+        tenant.company.company_id,
+    )
+    assert kept is not None
+    assert (kept["rate"], kept["free"], kept["most"]) == (299, 2, 3)
 
 
 async def test_fee_beyond_what_can_be_kept_is_refused_with_the_limit(
@@ -287,6 +325,43 @@ async def test_name_with_square_brackets_is_kept_as_it_is(on_database: dict[str,
     listed = await vintem("company", "list", settings=on_database)
     (line,) = [line for line in listed.out.splitlines() if said.out.strip() in line]
     assert name in line
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("11.222.333/0001-81", "11.222.333/0001-81"),
+        ("11222333000181", "11.222.333/0001-81"),
+        ("12.ABC.345/01DE-35", "12.ABC.345/01DE-35"),
+        ("52998224725", "529.982.247-25"),
+    ],
+)
+async def test_company_has_the_document_that_it_was_given(
+    written: str, shown: str, on_database: dict[str, str]
+) -> None:
+    words = ["--document", written, "--legal-name", "Loja Ltda."]
+    made = await vintem("company", "create", "Loja", *words, settings=on_database)
+    assert made.status == 0, made.text
+    bare = await vintem("company", "create", "Loja", settings=on_database)
+    listed = await vintem("company", "list", settings=on_database)
+    for each, document in ((made, shown), (bare, "–")):
+        (line,) = [line for line in listed.out.splitlines() if each.out.strip() in line]
+        assert document in line
+    later = ["company", "set-document", bare.out.strip(), written]
+    said = await vintem(*later, settings=on_database)
+    assert said.out == f"{bare.out.strip()}: the document is {shown}\n"
+
+
+@pytest.mark.parametrize("wrong", ["11.222.333/0001-82", "529.982.247-24", "0" * 14, "", "x"])
+async def test_document_with_wrong_check_digits_is_refused(
+    wrong: str, database: Database, on_database: dict[str, str]
+) -> None:
+    before = await database.fetchval("select count(*) from company")
+    for words in (["create", "Loja", "--document", wrong], ["set-document", NO_COMPANY, wrong]):
+        said = await vintem("company", *words, settings=on_database)
+        assert said.status == 2
+        assert "is no CPF or CNPJ: its form or its check digits are wrong." in said.err
+    assert await database.fetchval("select count(*) from company") == before
 
 
 async def test_audit_ends_with_0_when_clean_and_with_1_and_the_rows_when_broken() -> None:

@@ -109,6 +109,12 @@ async def test_no_secret_reaches_the_log_or_a_command_line(shop: Running) -> Non
     assert secrets[-1] not in shop.out
 
 
+async def test_demo_company_has_a_document_that_its_boletos_show(shop: Running) -> None:
+    listed = await vintem("company", "list", "--data", str(shop.data))
+    (line,) = [line for line in listed.out.splitlines() if shop.ready["companyId"] in line]
+    assert "11.222.333/0001-81" in line
+
+
 async def test_metrics_are_hidden_on_the_public_address_by_default(shop: Running) -> None:
     assert (await get_once(shop, "/metrics")).status == 404
 

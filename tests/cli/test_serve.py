@@ -36,6 +36,7 @@ from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
 from vintem.runtime.embedded import ask, read_pid
+from vintem.runtime.group_commit import RETRY_SECONDS_MAX
 from vintem.runtime.unprivileged import server_account, spawn
 
 PROCESSES = 4
@@ -274,7 +275,8 @@ async def test_calls_get_an_answer_while_the_database_is_away_and_succeed_when_i
         async with client(running) as api, load(api, tenant.sk_test) as log:
             await asyncio.sleep(1.0)
             async with postgres_away(tmp_path / "postgres-15/cluster", cleanup):
-                await asyncio.sleep(2.5)
+                # Longer than a call waits for the database.
+                await asyncio.sleep(RETRY_SECONDS_MAX + 1.5)
             back_at = await until_answering(url)
             await asyncio.sleep(EFFECT_SECONDS_MAX + 1.0)
         assert len(log) > 0.5 * CALLS_PER_SECOND * (EFFECT_SECONDS_MAX + 4)

@@ -47,6 +47,14 @@ WRONG = {
     "VINTEM_METRICS_PORT": ["metrics", "65536"],
     "VINTEM_METRICS_PUBLIC": ["maybe"],
     "VINTEM_TEST_MODE": ["maybe"],
+    "VINTEM_CALLBACK_URL": ["127.0.0.1:8080", "ftp://example.com"],
+    "VINTEM_SIMULATOR_SEED": ["-1", "chance"],
+    "VINTEM_SIMULATOR_FAULTS": [
+        "lost_money",
+        "lost_answers:0",
+        "lost_answers:101",
+        "slow_answers:x",
+    ],
     "VINTEM_DRAIN_NOTICE_SECONDS": ["-1", "61", "nan", "soon"],
     "VINTEM_DRAIN_SECONDS": ["-1", "61", "inf"],
 }

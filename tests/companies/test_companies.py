@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.api import Tenant
+from support.api import TEST_PEPPER, Tenant
+from vintem.brazil.installments import CardInterest
+from vintem.companies import keys, store
 from vintem.companies import service as companies
 from vintem.companies.model import (
     WINDOW_SECONDS,
@@ -242,3 +244,23 @@ async def test_an_impossible_fee_is_refused(database: Database, company: Company
     with pytest.raises(asyncpg.CheckViolationError):
         await companies.set_fee(database, company.public_id, fee)
     assert (await companies.fee_plan(database, company.company_id)).fees == []
+
+
+# Interest
+
+
+async def test_interest_is_part_of_what_is_agreed_with_a_caller(
+    database: Database, tenant: Tenant
+) -> None:
+    interest = CardInterest(monthly_rate_basis_points=299, free_installments=3, installments_max=10)
+    digest = keys.digest(tenant.sk_test.encode(), pepper=TEST_PEPPER.encode())
+
+    async def agreed() -> CardInterest:
+        found = await store.find_callers(database, [digest], now=utc_now())
+        return found[digest].terms.card_interest
+
+    assert await agreed() == CardInterest()
+    await companies.set_card_interest(database, tenant.company.public_id, interest)
+    assert await agreed() == interest
+    with pytest.raises(companies.UnknownRecordError):
+        await companies.set_card_interest(database, "cmp_unknown", interest)

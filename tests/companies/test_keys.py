@@ -207,28 +207,43 @@ async def test_a_key_that_has_ended_cannot_be_rotated(database: Database, tenant
     now = utc_now()
     revoked = (await new_key(database, tenant.company.company_id)).record.key_id
     await companies.revoke_key(database, revoked, now=now)
-    expired = (await new_key(database, tenant.company.company_id)).record.key_id
-    await rotate(database, expired, "1h", now)
     before = len(await companies.list_keys(database, tenant.company.public_id))
     with pytest.raises(companies.KeyEndedError):
         await rotate(database, revoked, "24h", now)
+    ended = (await new_key(database, tenant.company.company_id)).record.key_id
+    await database.execute("update api_key set expires_at = $2 where key_id = $1", ended, now)
     with pytest.raises(companies.KeyEndedError):
-        await rotate(database, expired, "24h", now + timedelta(hours=1))
+        await rotate(database, ended, "24h", now)
     with pytest.raises(companies.UnknownRecordError):
         await rotate(database, "key_unknown", "24h", now)
-    assert len(await companies.list_keys(database, tenant.company.public_id)) == before
+    assert len(await companies.list_keys(database, tenant.company.public_id)) == before + 1
 
 
-async def test_rotating_again_never_lengthens_the_life_of_the_old_key(
+async def test_a_key_that_was_replaced_is_not_rotated_again(
     database: Database, tenant: Tenant
 ) -> None:
     now = utc_now()
     old = (await new_key(database, tenant.company.company_id)).record.key_id
-    await rotate(database, old, "1h", now)
-    await rotate(database, old, "7d", now)
+    successor = (await rotate(database, old, "1h", now)).record.key_id
+    before = len(await companies.list_keys(database, tenant.company.public_id))
+    for overlap, at in (("7d", now), ("0", now), ("0", now + timedelta(hours=2))):
+        with pytest.raises(companies.KeyReplacedError) as refused:
+            await rotate(database, old, overlap, at)
+        assert (refused.value.key_id, refused.value.replaced_by) == (old, successor)
     assert (await record_of(database, tenant, old)).expires_at == now + timedelta(hours=1)
-    await rotate(database, old, "0", now)
-    assert (await record_of(database, tenant, old)).expires_at == now
+    assert len(await companies.list_keys(database, tenant.company.public_id)) == before
+    assert (await rotate(database, successor, "0", now)).record.key_id != successor
+
+
+async def test_rotating_never_lengthens_the_life_of_a_key(
+    database: Database, tenant: Tenant
+) -> None:
+    now = utc_now()
+    old = (await new_key(database, tenant.company.company_id)).record.key_id
+    soon = now + timedelta(minutes=5)
+    await database.execute("update api_key set expires_at = $2 where key_id = $1", old, soon)
+    await rotate(database, old, "7d", now)
+    assert (await record_of(database, tenant, old)).expires_at == soon
 
 
 async def test_a_revoked_key_ends_at_once_and_the_first_revocation_counts(

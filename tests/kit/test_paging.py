@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vintem.kit import paging
 from vintem.kit.ids import Prefix, new_id
-from vintem.kit.paging import Cursor, PageFault, PageRequest
+from vintem.kit.paging import Cursor, LongLists, PageFault, PageRequest
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -211,3 +211,25 @@ def test_the_next_cursor_is_given_as_its_text() -> None:
 def test_a_page_after_a_cursor_has_no_number() -> None:
     request = PageRequest(page=None, page_size=20, cursor=Cursor(EPOCH, "tx_1"))
     assert paging.pagination(request, counted_rows=60, next_cursor=None).page is None
+
+
+def test_a_long_list_is_known_until_its_moment() -> None:
+    lists = LongLists[str]()
+    assert not lists.knows("a", EPOCH)
+    lists.remember("a", until=EPOCH + timedelta(seconds=5))
+    assert lists.knows("a", EPOCH + timedelta(seconds=5, microseconds=-1))
+    assert not lists.knows("a", EPOCH + timedelta(seconds=5))
+    assert not lists.knows("b", EPOCH)
+
+
+def test_a_list_that_only_grows_is_known_for_ever() -> None:
+    lists = LongLists[str]()
+    lists.remember("a", until=None)
+    assert lists.knows("a", EPOCH + timedelta(days=100_000))
+
+
+def test_the_list_remembered_longest_ago_is_forgotten_first() -> None:
+    lists = LongLists[str](lists_max=2)
+    for name in ("a", "b", "a", "c"):
+        lists.remember(name, until=None)
+    assert [lists.knows(name, EPOCH) for name in ("a", "b", "c")] == [True, False, True]

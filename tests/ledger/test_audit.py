@@ -24,7 +24,7 @@ LOOSEN = """
             select conrelid::regclass as relation, conname from pg_constraint
             where contype = 'c' and conrelid in (
                 'posting'::regclass, 'account'::regclass, 'hold'::regclass,
-                'release_schedule'::regclass
+                'release_schedule'::regclass, 'release_day'::regclass
             )
         loop
             execute format('alter table %s drop constraint %I', barrier.relation, barrier.conname);
@@ -34,6 +34,16 @@ LOOSEN = """
     alter table posting disable trigger user;
 """
 
+UNANSWERED = """
+    insert into transaction (
+        company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
+        document_digest, document_sealed, idempotency_key, fingerprint, sequence, details, terms,
+        created_at, updated_at
+    )
+    select company_id, 'tx_unanswered', 'test', 'processing', 'credit_card', 100, 0, 1, '', '',
+        'k', '', 0, '{}', '{}', now(), now()
+    from company
+"""
 LAST_LINE = "environment = 'live' and available_version = 3"
 
 
@@ -161,16 +171,27 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="I5 a gap",
         ),
         pytest.param(
-            {"I9"},
+            {"I9", "R1"},
             "update release_schedule set open = open - 1 where transaction_id = 'tx_live_1'"
             " and account = 'reserve'",
             id="I9 a reserve that is not scheduled",
         ),
         pytest.param(
-            {"I9"},
+            {"I9", "R1"},
             "update release_schedule set released_at = now()"
             " where transaction_id = 'tx_live_1' and account = 'release' and part = 1",
             id="I9 a release that did not happen",
+        ),
+        pytest.param(
+            {"R1"},
+            "update release_day set waiting = waiting + 1"
+            " where environment = 'live' and account = 'reserve'",
+            id="R1 a day with more than waits for it",
+        ),
+        pytest.param(
+            {"R1"},
+            "delete from release_day where environment = 'live' and account = 'reserve'",
+            id="R1 a day that is forgotten",
         ),
         *(
             pytest.param(
@@ -207,6 +228,50 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             {"S2"},
             f"update posting set available_version = 99 where {LAST_LINE}",
             id="S2 a line with another number",
+        ),
+        pytest.param(
+            {"U1"},
+            """
+            insert into posting (
+                company_id, environment, kind, reference, codes, amounts, versions, created_at
+            )
+            select company_id, 'test', 'suspense', 'bank/1', '{suspense,bank}', '{5,-5}', '{0,0}',
+                now()
+            from company
+            """,
+            id="U1 money that nobody told us of",
+        ),
+        pytest.param(
+            {"U1"},
+            """
+            insert into provider_callback (
+                company_id, provider, callback_id, environment, kind, reference, amount, state,
+                received_at
+            )
+            select company_id, 'bank', '1', 'test', 'payment.received', 'x', 5, 'unclaimed', now()
+            from company
+            """,
+            id="U1 money that was told and not booked",
+        ),
+        pytest.param(
+            {"P1"},
+            UNANSWERED,
+            id="P1 a payment that nobody will ask about",
+        ),
+        pytest.param(
+            {"I11"},
+            f"""
+            {UNANSWERED};
+            insert into provider_request (
+                company_id, transaction_id, environment, provider, correlation_id, asked_at, ask_at
+            )
+            select company_id, 'tx_unanswered', 'test', 'simulator', '', now(), now() from company;
+            insert into transaction_history (
+                company_id, transaction_id, sequence, to_status, created_at
+            )
+            select company_id, 'tx_unanswered', 1, 'processing', now() from company
+            """,
+            id="I11 a payment with a history before its first answer",
         ),
     ],
 )

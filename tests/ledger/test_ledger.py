@@ -109,7 +109,17 @@ async def test_the_same_capture_again_fails_and_leaves_nothing(books: Books) -> 
 async def test_money_for_nothing_stands_in_suspense(books: Books) -> None:
     async with books.database.atomic() as block:
         await ledger.book_unclaimed(
-            block, books.scope, "e2e_1", source=Account.BANK, amount=700, now=noon(TODAY)
+            block, books.scope, "bank/e2e_1", source=Account.BANK, amount=700, now=noon(TODAY)
+        )
+        await block.execute(
+            """
+            insert into provider_callback (company_id, provider, callback_id, environment, kind,
+                reference, amount, state, received_at)
+            values ($1, 'bank', 'e2e_1', $2, 'payment.received', 'x', 700, 'unclaimed', $3)
+            """,
+            books.scope.company_id,
+            books.scope.environment,
+            noon(TODAY),
         )
     assert await books.balances() == {}
     assert await books.total(Account.SUSPENSE) == 700

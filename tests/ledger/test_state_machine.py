@@ -1,14 +1,12 @@
 """The ledger against a model of it, over random lives of a company."""
 
-import asyncio
 import os
-from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -18,18 +16,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conftest import new_database
 from ledger.books import TODAY, Books, complaints
-from support.api import new_tenant
+from support.machine import PARTS, Machine, lives, machine
+from vintem.ledger import store
 from vintem.ledger.model import HoldKind, Scope
-from vintem.runtime.db import Database
-from vintem.runtime.migrations import migrate
 
-T = TypeVar("T")
-
-# `PROOF_RUNS=200` is the long proof.
-RUNS = int(os.environ.get("PROOF_RUNS", "50"))
-STEPS = 50
+# More by a switch: PROOF_RUNS=10000.
+RUNS = int(os.environ.get("PROOF_RUNS", "200"))
 PLACES = ("available", "blocked", "debt", "dispute", "payout", "refund", "release", "reserve")
 PLACE = {HoldKind.REFUND: "refund", HoldKind.BLOCK: "blocked", HoldKind.DISPUTE: "dispute"}
 
@@ -117,17 +110,6 @@ class OpenHold:
     split: list[tuple[str, Row | None, int]]
 
 
-@dataclass(frozen=True)
-class Bench:
-    """A database of its own and the loop that it lives in."""
-
-    runner: asyncio.Runner
-    database: Database
-
-    def run(self, work: Coroutine[object, object, T]) -> T:
-        return self.runner.run(work)
-
-
 cents = st.one_of(st.integers(0, 3), st.integers(0, 2_000))
 some_cents = st.one_of(st.integers(1, 3), st.integers(1, 3_000))
 # Few days, so that money often falls due on the very day on which something happens.
@@ -137,7 +119,7 @@ waiting = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 700)), max_size=
 class Company(RuleBasedStateMachine):
     """Captures, refunds, blocks, disputes and releases in any order, on any day."""
 
-    bench: ClassVar[Bench]
+    machine: ClassVar[Machine]
     books: Books
 
     def __init__(self) -> None:
@@ -150,8 +132,8 @@ class Company(RuleBasedStateMachine):
 
     @initialize(environment=st.sampled_from(["live", "test"]))
     def begin(self, environment: str) -> None:
-        tenant = self.bench.run(new_tenant(self.bench.database))
-        self.books = Books(self.bench.database, Scope(tenant.company.company_id, environment))
+        scope = Scope(self.machine.company_id, environment)
+        self.books = Books(self.machine.database, scope)
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
@@ -179,7 +161,7 @@ class Company(RuleBasedStateMachine):
         if not amount:
             return
         tx = self.next("tx")
-        self.bench.run(
+        self.machine.run(
             self.books.capture(
                 tx,
                 amount,
@@ -200,34 +182,34 @@ class Company(RuleBasedStateMachine):
         kind = data.draw(st.sampled_from(HoldKind))
         reference, amount = self.next(kind), data.draw(some_cents)
         tx = f"tx_{data.draw(st.integers(1, self.count)):03}"
-        self.bench.run(self.books.hold(kind, reference, amount, transaction_id=tx, on=self.today))
+        self.machine.run(self.books.hold(kind, reference, amount, transaction_id=tx, on=self.today))
         split = self.model.hold(PLACE[kind], amount, tx)
         self.held.append(OpenHold(kind, reference, amount, split))
 
     def restore(self, data: st.DataObject) -> None:
         hold = self.one_of(data, self.held)
-        self.bench.run(self.books.restore(hold.kind, hold.reference, on=self.today))
+        self.machine.run(self.books.restore(hold.kind, hold.reference, on=self.today))
         self.model.at[PLACE[hold.kind]] -= hold.amount
         self.model.put_back(hold.split, self.today)
 
     def pay_out(self, data: st.DataObject) -> None:
         hold = self.one_of(data, self.held)
-        self.bench.run(self.books.pay_out(hold.kind, hold.reference, on=self.today))
+        self.machine.run(self.books.pay_out(hold.kind, hold.reference, on=self.today))
         self.model.at[PLACE[hold.kind]] -= hold.amount
         if hold.kind is HoldKind.DISPUTE:
             self.charged_back.append(hold)
             fee = data.draw(st.integers(0, 90))
-            self.bench.run(self.books.charge_dispute_fee(hold.reference, fee, on=self.today))
+            self.machine.run(self.books.charge_dispute_fee(hold.reference, fee, on=self.today))
             self.model.charge(fee)
 
     def take_back(self, data: st.DataObject) -> None:
         hold = self.one_of(data, self.charged_back)
-        self.bench.run(self.books.take_back(hold.reference, on=self.today))
+        self.machine.run(self.books.take_back(hold.reference, on=self.today))
         self.model.put_back(hold.split, self.today)
 
     def release(self, data: st.DataObject) -> None:
         self.today += timedelta(data.draw(st.integers(0, 5)))
-        self.bench.run(self.books.release_due(self.today))
+        self.machine.run(self.books.release_due(self.today))
         self.model.release(self.today)
 
     def wait(self, data: st.DataObject) -> None:
@@ -237,20 +219,20 @@ class Company(RuleBasedStateMachine):
     def the_books_say_what_the_model_says(self) -> None:
         if not hasattr(self, "books"):
             return
-        balances = self.bench.run(self.books.balances())
+        reader, scope = self.machine.reader, self.books.scope
+        found = self.machine.run(store.read_balances(reader, {scope})).get(scope, {})
+        balances = {str(account): cents for account, cents in found.items() if cents}
         assert balances == {place: cents for place, cents in self.model.at.items() if cents}
         days: dict[date, int] = {}
         for row in self.model.rows:
             if row.open:
                 days[row.due] = days.get(row.due, 0) + row.open
-        assert self.bench.run(self.books.next_releases(200)) == sorted(days.items())
+        shown = self.machine.run(store.list_next_releases(reader, scope, rows_max=200))
+        assert shown == sorted(days.items())
 
     def teardown(self) -> None:
-        assert self.bench.run(complaints(self.bench.database)) == {}
-        # Each life begins with empty books, so that none is slower than another.
-        self.bench.run(
-            self.bench.database.execute("truncate posting, account, hold, release_schedule")
-        )
+        assert self.machine.run(complaints(self.machine.database)) == {}
+        self.machine.forget("posting", "account", "hold", "release_schedule", "release_day")
 
     def next(self, prefix: str) -> str:
         self.count += 1
@@ -260,26 +242,9 @@ class Company(RuleBasedStateMachine):
         return holds.pop(data.draw(st.integers(0, len(holds) - 1)))
 
 
-@pytest.fixture
-def bench(worker_id: str) -> Iterator[Bench]:
-    # A loop of its own: Hypothesis calls the rules from outside of any.
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        database = Database(runner.run(new_database(f"proof_{worker_id}")))
-        runner.run(database.open())
-        runner.run(migrate(database))
-        yield Bench(runner, database)
-        runner.run(database.close())
-
-
 @pytest.mark.timeout(1_800)
-def test_a_company_s_books_agree_with_the_model_whatever_happens(bench: Bench) -> None:
-    Company.bench = bench
-    run_state_machine_as_test(
-        Company,
-        settings=settings(
-            max_examples=RUNS,
-            stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_company_s_books_agree_with_the_model_whatever_happens(part: int) -> None:
+    with machine() as made:
+        Company.machine = made
+        run_state_machine_as_test(Company, settings=lives(RUNS))

@@ -97,6 +97,6 @@ async def test_postgres_is_stopped_even_if_its_keeper_has_died(
             stops += 1
 
     monkeypatch.setattr(launch, "EmbeddedPostgres", Unkept)
-    async with launch.prepared(Settings(data=tmp_path, pepper="p" * 32)):
+    async with launch.prepared(Settings(data=tmp_path, pepper="p" * 32), may_create=True):
         await asyncio.sleep(0.01)
     assert stops == 1

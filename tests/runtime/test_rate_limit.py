@@ -6,7 +6,7 @@ import itertools
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -175,6 +175,23 @@ def company() -> int:
     return next(companies)
 
 
+MakeLimiter = Callable[[], SharedLimiter]
+
+
+@pytest.fixture
+async def shared_limiter(database: Database) -> AsyncIterator[MakeLimiter]:
+    """Makes limiters, each with a connection of its own, as every process has one."""
+    made: list[SharedLimiter] = []
+
+    def make() -> SharedLimiter:
+        made.append(SharedLimiter(database))
+        return made[-1]
+
+    yield make
+    for limiter in made:
+        await limiter.close()
+
+
 @pytest.fixture
 async def crowd(database_url: str) -> AsyncIterator[Database]:
     """Eight connections that are already open."""
@@ -266,14 +283,19 @@ async def test_shared_windows_decide_as_the_model_does_while_the_limit_changes(
 
 
 async def hammer(
-    crowd: Database, database: Database, company: int, *, limits: Sequence[int], seconds: float
+    database: Database,
+    shared_limiter: MakeLimiter,
+    company: int,
+    *,
+    limits: Sequence[int],
+    seconds: float,
 ) -> list[Decision]:
     """Call one window of a second from eight connections at once, the limit changing on the way."""
-    limiter = SharedLimiter(crowd)
+    limiters = [shared_limiter() for _ in range(8)]
     decisions: list[Decision] = []
     started = time.monotonic()
 
-    async def call_all_the_time() -> None:
+    async def call_all_the_time(limiter: SharedLimiter) -> None:
         while (elapsed := time.monotonic() - started) < seconds:
             limit = limits[int(elapsed / seconds * len(limits))]
             decisions.append(await limiter.admit(Window(company, "key", "requests", limit, 1)))
@@ -283,15 +305,15 @@ async def hammer(
             await assert_windows_are_whole(database)
             await asyncio.sleep(0.05)
 
-    await asyncio.gather(look_all_the_time(), *(call_all_the_time() for _ in range(8)))
+    await asyncio.gather(look_all_the_time(), *map(call_all_the_time, limiters))
     return decisions
 
 
 async def test_eight_connections_never_get_more_than_the_limit_in_any_window(
-    crowd: Database, database: Database, company: int
+    database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
     limit = 50
-    decisions = await hammer(crowd, database, company, limits=[limit], seconds=2.5)
+    decisions = await hammer(database, shared_limiter, company, limits=[limit], seconds=2.5)
     admitted = [microseconds(one.decided_at) for one in decisions if one.admitted]
     assert most_in_any_window(admitted, 1_000_000) == limit
     # Every slot that came free was given away: three windows began within the time.
@@ -312,9 +334,9 @@ async def test_eight_connections_never_get_more_than_the_limit_in_any_window(
 
 
 async def test_a_limit_that_changes_under_load_holds_from_its_first_call(
-    crowd: Database, database: Database, company: int
+    database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
-    decisions = await hammer(crowd, database, company, limits=[40, 7, 60], seconds=3.0)
+    decisions = await hammer(database, shared_limiter, company, limits=[40, 7, 60], seconds=3.0)
     admitted = sorted(
         (microseconds(one.decided_at), one.limit) for one in decisions if one.admitted
     )
@@ -325,9 +347,9 @@ async def test_a_limit_that_changes_under_load_holds_from_its_first_call(
 
 
 async def test_refused_calls_in_the_database_leave_no_trace(
-    database: Database, company: int
+    database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
-    limiter = SharedLimiter(database)
+    limiter = shared_limiter()
     for limit in (3, 3, 3):
         assert (await limiter.admit(Window(company, "key", "requests", limit, 60))).admitted
     before = await trace_of(database, company)
@@ -362,9 +384,9 @@ async def test_the_next_call_is_admitted_at_next_at_and_not_before(
 
 
 async def test_shared_windows_of_other_companies_keys_and_groups_do_not_count(
-    database: Database,
+    shared_limiter: MakeLimiter,
 ) -> None:
-    limiter = SharedLimiter(database)
+    limiter = shared_limiter()
     for company, key_id, group in itertools.product(
         (next(companies), next(companies)), ("a", "b"), ("requests", "transactions")
     ):
@@ -374,12 +396,12 @@ async def test_shared_windows_of_other_companies_keys_and_groups_do_not_count(
 
 
 async def test_the_first_calls_of_a_window_at_once_are_counted_together(
-    crowd: Database, database: Database
+    database: Database, shared_limiter: MakeLimiter
 ) -> None:
-    limiter = SharedLimiter(crowd)
+    limiters = [shared_limiter() for _ in range(4)]
     for company in itertools.islice(companies, 20):
         decisions = await asyncio.gather(
-            *(limiter.admit(Window(company, "key", "requests", 5, 60)) for _ in range(8))
+            *(limiter.admit(Window(company, "key", "requests", 5, 60)) for limiter in limiters * 2)
         )
         assert sum(decision.admitted for decision in decisions) == 5
         remaining = sorted(one.remaining for one in decisions if one.admitted)
@@ -387,15 +409,19 @@ async def test_the_first_calls_of_a_window_at_once_are_counted_together(
     await assert_windows_are_whole(database)
 
 
-async def test_moments_are_those_of_the_database_clock(database: Database, company: int) -> None:
-    decision = await SharedLimiter(database).admit(Window(company, "key", "requests", 1, 60))
+async def test_moments_are_those_of_the_database_clock(
+    shared_limiter: MakeLimiter, company: int
+) -> None:
+    decision = await shared_limiter().admit(Window(company, "key", "requests", 1, 60))
     assert abs(decision.decided_at - utc_now().timestamp()) < 5
     assert microseconds(decision.next_at) - microseconds(decision.decided_at) == 60_000_000
     assert decision.retry_after_seconds == 60
 
 
-async def test_a_clock_that_is_set_back_locks_nobody_out(database: Database, company: int) -> None:
-    limiter = SharedLimiter(database)
+async def test_a_clock_that_is_set_back_locks_nobody_out(
+    database: Database, shared_limiter: MakeLimiter, company: int
+) -> None:
+    limiter = shared_limiter()
     mine = Window(company, "key", "requests", 2, 60)
     for _ in range(2):
         assert (await limiter.admit(mine)).admitted
@@ -411,9 +437,9 @@ async def test_a_clock_that_is_set_back_locks_nobody_out(database: Database, com
 
 
 async def test_a_clock_that_is_set_back_a_little_never_lets_more_through(
-    database: Database, company: int
+    database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
-    limiter = SharedLimiter(database)
+    limiter = shared_limiter()
     mine = Window(company, "key", "requests", 2, 60)
     first = await limiter.admit(mine)
     for table, column in (("rate_window", "last_at"), ("rate_call", "admitted_at")):
@@ -430,11 +456,9 @@ async def test_a_clock_that_is_set_back_a_little_never_lets_more_through(
 
 
 async def test_the_cost_of_a_call_does_not_grow_with_the_limit(
-    database_url: str, database: Database, company: int
+    database_url: str, database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
-    one = Database(database_url, DatabaseOptions(connections_max=1))
-    await one.open()
-    limiter = SharedLimiter(one)
+    limiter = shared_limiter()
     patient = Database(database_url, DatabaseOptions(statement_timeout_ms=100_000))
     filler = await patient.connect()
     keys = itertools.count()
@@ -467,7 +491,6 @@ async def test_the_cost_of_a_call_does_not_grow_with_the_limit(
         after = [await median_seconds(limiter, [many] * 100) for _ in range(3)]
     finally:
         await filler.close()
-        await one.close()
     await forget_idle_windows(database, company_id=company, idle_seconds=0)
     # Reading the whole window would cost 16 times as much and more.
     assert min(after) <= 8 * min(before)
@@ -495,10 +518,10 @@ async def test_expired_calls_are_not_kept(database: Database, company: int) -> N
 
 
 async def test_idle_windows_are_forgotten_with_their_calls_and_busy_ones_are_not(
-    database: Database, company: int
+    database: Database, shared_limiter: MakeLimiter, company: int
 ) -> None:
     other = next(companies)
-    limiter = SharedLimiter(database)
+    limiter = shared_limiter()
     idle, busy = (Window(company, name, "requests", 2, 60) for name in ("idle", "busy"))
     for mine in (idle, idle, busy, busy, Window(other, "idle", "requests", 2, 60)):
         assert (await limiter.admit(mine)).admitted

@@ -226,7 +226,8 @@ async def served(
     """API processes that answer."""
     port = free_port()
     words = ["serve", "--workers", str(workers), "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--data", str(data)]
+    if "DATABASE_URL" not in (settings or {}):
+        words += ["--data", str(data)]
     async with command(words, data=data, address=f"127.0.0.1:{port}", settings=settings) as running:
         await until_logged(running, '"event":"serving"')
         yield running
@@ -274,7 +275,9 @@ async def make_key(
 ) -> tuple[str, str]:
     """Make a key by the command and return its id and the key."""
     words = ["key", "create", company, "--type", kind, "--environment", environment]
-    return read_key(await vintem(*words, "--data", str(data), settings=settings))
+    if "DATABASE_URL" not in (settings or {}):
+        words += ["--data", str(data)]
+    return read_key(await vintem(*words, settings=settings))
 
 
 def read_key(said: Said) -> tuple[str, str]:

@@ -192,10 +192,11 @@ async def test_what_waited_for_a_day_now_past_is_free_when_a_dispute_is_won(shop
     await shop.agree(pix_release_days=1)
     transaction_id = await shop.paid(1_000)
     await shop.move(transaction_id, "pre_chargeback")
-    await shop.database.execute(
-        "update release_schedule set due_on = due_on - 30 where company_id = $1",
-        shop.scope.company_id,
-    )
+    for table in ("release_schedule", "release_day"):
+        await shop.database.execute(
+            f"update {table} set due_on = due_on - 30 where company_id = $1",
+            shop.scope.company_id,
+        )
     await shop.database.execute(
         """
         update hold set split = replace(split, s.was::text, s.due_on::text)
@@ -334,6 +335,15 @@ async def test_no_more_than_ten_days_of_releases_are_shown(shop: Shop) -> None:
             row["transaction_id"],
             date(2030, 1, 1) + timedelta(days=number),
         )
+    await shop.database.execute(
+        """
+        with counted as (delete from release_day where company_id = $1)
+        insert into release_day (company_id, environment, account, due_on, waiting)
+        select company_id, environment, account, due_on, open from release_schedule
+        where company_id = $1 and due_on >= '2030-01-01'
+        """,
+        shop.scope.company_id,
+    )
     shown = (await shop.api.get("/v1/balance", key=shop.key)).data["nextReleases"]
     assert shown == [{"date": f"2030-01-{day:02}", "amount": 1_000} for day in range(1, 11)]
 

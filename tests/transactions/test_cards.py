@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.acquirer import tell
 from support.api import (
     TEST_PEPPER,
     Api,
@@ -129,9 +130,11 @@ async def tokens_kept(database: Database, tenant: Tenant) -> int:
     return int(kept)
 
 
-async def pass_seconds(database: Database, seconds: float) -> None:
+async def pass_seconds(api: Api, database: Database, seconds: float) -> None:
     """Let the worker see everything that is due so many seconds from now."""
-    await transactions.move_due(database, now=utc_now() + timedelta(seconds=seconds))
+    now = utc_now() + timedelta(seconds=seconds)
+    await transactions.move_due(database, now=now)
+    await tell(api, database, now=now)
 
 
 # What each number does
@@ -148,7 +151,8 @@ async def test_any_other_number_is_paid_at_once(
     assert reply.status == 201
     made = reply.data
     assert made["status"] == "paid"
-    assert made["paidAt"] == made["createdAt"]
+    assert made["paidAt"] == made["updatedAt"] >= made["createdAt"]
+    assert reply.headers["X-Idempotency-Processed-At"] == made["paidAt"]
     assert made["statusReason"] is None
     assert made["refusedReason"] is None
     assert made["pix"] is made["boleto"] is made["pixQrCode"] is made["boletoUrl"] is None
@@ -166,7 +170,7 @@ async def test_any_other_number_is_paid_at_once(
     }
     assert (await balance(api, merchant))["waitingFunds"] == 10_000
     assert await events_of(database, merchant, made["id"]) == ["transaction.paid"]
-    await pass_seconds(database, 60)
+    await pass_seconds(api, database, 60)
     assert (await read(api, merchant, made["id"]))["status"] == "paid"
 
 
@@ -208,9 +212,9 @@ async def test_a_card_in_process_is_paid_after_two_seconds(
     made = (await create(api, merchant, order(raw_card(number_ending_in("0119"))))).data
     assert (made["status"], made["paidAt"]) == ("processing", None)
     assert (await balance(api, merchant))["waitingFunds"] == 0
-    await transactions.move_due(database, now=moment(made) + timedelta(seconds=1.9))
+    await tell(api, database, now=moment(made) + timedelta(seconds=1.9))
     assert (await read(api, merchant, made["id"]))["status"] == "processing"
-    await pass_seconds(database, 3)
+    await pass_seconds(api, database, 3)
     paid = await read(api, merchant, made["id"])
     assert paid["status"] == "paid"
     assert paid["paidAt"] is not None
@@ -230,7 +234,7 @@ async def test_a_card_in_process_that_was_moved_by_hand_takes_no_step_later(
 ) -> None:
     made = (await create(api, merchant, order(raw_card(number_ending_in("0119"))))).data
     assert (await simulate(api, merchant, made["id"], "failed")).status == 200
-    await pass_seconds(database, 3)
+    await pass_seconds(api, database, 3)
     assert (await read(api, merchant, made["id"]))["status"] == "failed"
 
 
@@ -240,7 +244,7 @@ async def test_a_blocked_card_is_not_paid_until_an_analyst_says_so(
     made = (await create(api, merchant, order(raw_card(number_ending_in("0069"))))).data
     assert (made["status"], made["statusReason"]) == ("blocked", "risk")
     assert made["paidAt"] is None
-    await pass_seconds(database, 60)
+    await pass_seconds(api, database, 60)
     assert (await read(api, merchant, made["id"]))["status"] == "blocked"
     assert (await balance(api, merchant))["waitingFunds"] == 0
     assert_refused(
@@ -257,12 +261,12 @@ async def test_a_disputed_card_is_paid_then_warned_about_then_lost(
     assert made["status"] == "paid"
     assert (await balance(api, merchant))["waitingFunds"] == 10_000
 
-    await transactions.move_due(database, now=moment(made) + timedelta(seconds=3))
+    await tell(api, database, now=moment(made) + timedelta(seconds=3))
     assert (await read(api, merchant, made["id"]))["status"] == "pre_chargeback"
     held = await balance(api, merchant)
     assert (held["waitingFunds"], held["reserve"]) == (0, 10_000)
 
-    await transactions.move_due(database, now=moment(made) + timedelta(seconds=5))
+    await tell(api, database, now=moment(made) + timedelta(seconds=5))
     assert (await read(api, merchant, made["id"]))["status"] == "chargeback"
     lost = await balance(api, merchant)
     assert (lost["waitingFunds"], lost["reserve"], lost["debt"]) == (0, 0, 0)
@@ -277,7 +281,7 @@ async def test_a_worker_that_comes_late_takes_every_step_in_order(
     api: Api, merchant: Tenant, database: Database
 ) -> None:
     made = (await create(api, merchant, order(raw_card(number_ending_in("0259"))))).data
-    await pass_seconds(database, 3_600)
+    await pass_seconds(api, database, 3_600)
     assert (await read(api, merchant, made["id"]))["status"] == "chargeback"
     assert len(await events_of(database, merchant, made["id"])) == 3
 
@@ -288,7 +292,7 @@ async def test_a_disputed_card_that_was_refunded_is_disputed_no_more(
     made = (await create(api, merchant, order(raw_card(number_ending_in("0259"))))).data
     refund = await api.post(f"/v1/transactions/{made['id']}/refund", key=merchant.sk_test)
     assert refund.status == 201
-    await pass_seconds(database, 10)
+    await pass_seconds(api, database, 10)
     assert (await read(api, merchant, made["id"]))["status"] == "refunded"
 
 
@@ -298,7 +302,7 @@ async def test_a_dispute_is_about_what_was_not_given_back(
     made = (await create(api, merchant, order(raw_card(number_ending_in("0259"))))).data
     path = f"/v1/transactions/{made['id']}/refund"
     assert (await api.post(path, key=merchant.sk_test, json={"amount": 4_000})).status == 201
-    await transactions.move_due(database, now=moment(made) + timedelta(seconds=3))
+    await tell(api, database, now=moment(made) + timedelta(seconds=3))
     assert (await balance(api, merchant))["reserve"] == 6_000
     refused = await api.post(path, key=merchant.sk_test, json={"amount": 1})
     assert_refused(refused, ErrorCode.TRANSACTION_UNDER_DISPUTE, status=409)
@@ -738,7 +742,7 @@ async def test_no_number_and_no_cvv_is_at_rest_anywhere(
         await create(api, merchant, order(card(number_ending_in("0259"), cvv="864"))),
     ]
     assert [reply.status for reply in replies] == [201, 200, 201, 201, 422, 422, 400, 201]
-    await pass_seconds(database, 10)
+    await pass_seconds(api, database, 10)
     assert await tokens_kept(database, merchant) == 1
 
     places = {**everything_logged(), **await everything_stored(database)}
@@ -785,6 +789,10 @@ async def everything_stored(database: Database) -> Mapping[str, bytes]:
             value if isinstance(value, bytes) else value.encode() for value in values
         )
     assert {"transaction.details", "card_token.card_sealed", "webhook_event.body"} <= set(stored)
+    assert b"0259" in stored["simulator_charge.last_four"]
+    assert b"dispute.lost" in stored["simulator_callback.body"]
+    assert b"dispute.lost" in stored["provider_callback.kind"]
+    assert stored["provider_request.transaction_id"]
     return stored
 
 

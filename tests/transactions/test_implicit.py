@@ -1,10 +1,13 @@
 """The same request again without a key: one payment where the company wants it so."""
 
 import asyncio
+import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,8 +175,8 @@ async def test_what_was_refused_is_not_remembered(shop: Shop) -> None:
     assert (await shop.order(pix_order())).status == 201
 
 
-async def test_a_company_that_observes_gets_every_payment_and_the_operator_a_count(
-    api: Api, database: Database
+async def test_a_company_that_observes_gets_every_payment_and_the_operator_hears_of_it(
+    api: Api, database: Database, worker_id: str
 ) -> None:
     shop = await protected_shop(api, database, ImplicitProtection.OBSERVE)
     before = repetitions("observe")
@@ -182,6 +185,10 @@ async def test_a_company_that_observes_gets_every_payment_and_the_operator_a_cou
     assert len({reply.data["id"] for reply in replies}) == 3
     assert {idempotency(reply)[1:] for reply in replies} == {("generated", "false")}
     assert repetitions("observe") == before + 2
+    first = replies[0].data["id"]
+    lines = (Path(os.environ["TEST_LOG_FOLDER"]) / f"{worker_id}.log").read_text().splitlines()
+    told = [json.loads(line) for line in lines if first in line and "without a key" in line]
+    assert [(line["earlier"], line["protection"]) for line in told] == [(first, "observe")] * 2
 
 
 async def test_repetitions_that_were_prevented_are_counted(shop: Shop) -> None:
@@ -234,23 +241,34 @@ async def test_twins_with_one_card_token_make_one_payment(shop: Shop) -> None:
     assert (await shop.balance()) == {"waitingFunds": 10_000}
 
 
+async def test_twins_with_one_raw_card_are_charged_once(shop: Shop) -> None:
+    card = {"number": "4111111111111111", "holderName": "CLIENTE DE TESTE", "cvv": "123"}
+    card |= {"expirationMonth": 12, "expirationYear": 2035}  # type: ignore[dict-item]
+    order = {**pix_order(), "paymentMethod": "credit_card", "card": card}
+    replies = await asyncio.gather(*(shop.order(order) for _ in range(16)))
+    assert sorted(reply.status for reply in replies) == [200] * 15 + [201]
+    assert {reply.data["status"] for reply in replies} == {"paid"}
+    charges = await shop.database.fetchval(
+        "select count(*) from simulator_charge where company_id = $1", shop.scope.company_id
+    )
+    assert charges == 1
+
+
 async def test_a_storm_over_two_servers_makes_each_payment_once(
     shop: Shop, settings: Settings
 ) -> None:
     wishes = 4
     async with running_api(settings) as one, running_api(settings) as two:
-        calls = [
-            (number, (one, two)[call % 2]) for call in range(CALLS) for number in range(wishes)
-        ]
-        replies = await asyncio.gather(
-            *(
-                server.post("/v1/transactions", key=shop.key, json=pix_order(1_000 + number))
-                for number, server in calls
+        # One after the other: callers and servers share this process and few connections.
+        for number in range(wishes):
+            order = pix_order(1_000 + number)
+            replies = await asyncio.gather(
+                *(
+                    (one, two)[call % 2].post("/v1/transactions", key=shop.key, json=order)
+                    for call in range(CALLS)
+                )
             )
-        )
-    for number in range(wishes):
-        mine = [reply for (each, _), reply in zip(calls, replies, strict=True) if each == number]
-        assert_one_payment(mine, amount=1_000 + number)
+            assert_one_payment(replies, amount=1_000 + number)
     assert await total(shop) == await remembered(shop) == wishes
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ import pytest
 from support.api import Api, Shop, assert_refused, complaints, new_shop, pix_order
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
+from vintem.transactions.listing import SHRINKING_LIST_KEPT
 
 MIDNIGHT = datetime(2026, 3, 11, 3, 0, tzinfo=UTC)
 """The first moment of 11 March 2026 in Brasilia."""
@@ -287,9 +289,33 @@ async def test_a_cursor_of_one_company_shows_another_only_its_own(shop: Shop) ->
     assert (await other.list(f"?cursor={cursor}"))["transactions"] == []
 
 
-async def test_no_more_than_ten_thousand_are_counted(shop: Shop) -> None:
+async def test_several_statuses_are_one_list_in_order(shop: Shop) -> None:
+    made = await fill(shop, 24)
+    statuses = ("pending", "paid", "failed", "processing")
+    for number, transaction_id in enumerate(made):
+        if number % 4:
+            await shop.move(transaction_id, statuses[number % 4])
+    wanted = [each for number, each in enumerate(made) if number % 4 != 2]
+    seen: list[str] = []
+    for page in (1, 2, 3, 4):
+        listed = await shop.list(f"?status=processing,paid,pending&pageSize=5&page={page}")
+        seen += ids(listed)
+        assert listed["pagination"]["total"] == 18
+    assert seen == wanted
+    seen, cursor = [], ""
+    for _ in range(5):
+        listed = await shop.list(f"?status=pending,processing,paid&pageSize=4{cursor}")
+        seen += ids(listed)
+        assert listed["pagination"]["total"] == 18
+        cursor = f"&cursor={listed['pagination']['nextCursor']}"
+    assert seen == wanted
+    assert cursor == "&cursor=None"
+
+
+@asynccontextmanager
+async def ten_thousand_and_one(shop: Shop) -> AsyncIterator[Shop]:
+    """A company with copies of one payment, as no test has the time to make them one by one."""
     await shop.create()
-    # Copies of one row, as no test has the time to make them one by one.
     columns = await shop.database.fetchval(
         """
         select string_agg(column_name, ', ') from information_schema.columns
@@ -311,12 +337,35 @@ async def test_no_more_than_ten_thousand_are_counted(shop: Shop) -> None:
             shop.scope.company_id,
         )
     try:
+        yield company
+    finally:
+        await shop.database.execute(
+            "delete from transaction where company_id = $1", company.scope.company_id
+        )
+
+
+async def test_no_more_than_ten_thousand_are_counted(shop: Shop) -> None:
+    async with ten_thousand_and_one(shop) as company:
         where = (await company.list("?pageSize=100&page=100"))["pagination"]
         assert (where["total"], where["totalPages"], where["totalCapped"]) == (10_000, 100, True)
         last = await company.list(f"?pageSize=100&cursor={where['nextCursor']}")
         assert len(last["transactions"]) == 1
         assert last["pagination"]["nextCursor"] is None
-    finally:
+        assert (await company.list())["pagination"]["totalCapped"]
+
+
+async def test_a_list_by_status_that_becomes_shorter_is_counted_again(shop: Shop) -> None:
+    async with ten_thousand_and_one(shop) as company:
+        query = "?status=pending&pageSize=1"
+        assert (await company.list(query))["pagination"]["totalCapped"]
         await shop.database.execute(
-            "delete from transaction where company_id = $1", company.scope.company_id
+            "update transaction set status = 'failed' where company_id = $1"
+            " and idempotency_key in ('k1', 'k2')",
+            company.scope.company_id,
         )
+        await asyncio.sleep(SHRINKING_LIST_KEPT.total_seconds())
+        where = (await company.list(query))["pagination"]
+        assert (where["total"], where["totalCapped"]) == (9_999, False)
+        # The whole list only grows, and nobody else's is meant.
+        assert (await company.list())["pagination"]["totalCapped"]
+        assert (await shop.list())["pagination"]["total"] == 1

@@ -1,15 +1,13 @@
 """Random lives of a company's payments against a model of its money."""
 
-import asyncio
 import os
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,15 +17,17 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
-from conftest import new_database
-from support.api import complaints, new_tenant
+from support.api import complaints
+from support.machine import PARTS, Machine, lives, machine
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
+from vintem.providers.faults import Faults
+from vintem.providers.simulator import Simulator
 from vintem.runtime.db import Database
-from vintem.runtime.migrations import migrate
 from vintem.transactions.batches import Creation
 from vintem.transactions.model import (
     NewTransaction,
@@ -41,9 +41,8 @@ from vintem.transactions.service import Transactions, move_due
 
 T = TypeVar("T")
 
-# `PROOF_RUNS=200` is the long proof.
-RUNS = int(os.environ.get("PROOF_RUNS", "40"))
-STEPS = 50
+# More by a switch: PROOF_RUNS=10000.
+RUNS = int(os.environ.get("PROOF_RUNS", "200"))
 START = datetime(2026, 3, 10, 15, tzinfo=UTC)
 RECORD = '{"pix":null,"customer":{"document":{"number":"*"}}}'
 
@@ -106,14 +105,17 @@ class Model:
 
 @dataclass(frozen=True)
 class Bench:
-    """A database of its own and the loop that it lives in."""
+    """What a life runs on, and the service that moves its payments."""
 
-    runner: asyncio.Runner
-    database: Database
+    machine: Machine
     transactions: Transactions
 
+    @property
+    def database(self) -> Database:
+        return self.machine.database
+
     def run(self, work: Coroutine[object, object, T]) -> T:
-        return self.runner.run(work)
+        return self.machine.run(work)
 
 
 class Company(RuleBasedStateMachine):
@@ -135,8 +137,7 @@ class Company(RuleBasedStateMachine):
         dispute_fee=st.sampled_from([0, 0, 1, 500]),
     )
     def begin(self, reserve: int, reserve_days: int, release_days: int, dispute_fee: int) -> None:
-        tenant = self.bench.run(new_tenant(self.bench.database))
-        self.scope = Scope(tenant.company.company_id, "test")
+        self.scope = Scope(self.bench.machine.company_id, "test")
         self.terms = Terms(reserve, reserve_days, release_days, dispute_fee)
 
     @rule(
@@ -236,11 +237,16 @@ class Company(RuleBasedStateMachine):
         at = self.balances()
         assert at[Account.RELEASE] == at[Account.RESERVE] == 0
         assert self.bench.run(complaints(self.bench.database)) == {}
-        self.bench.run(
-            self.bench.database.execute(
-                "truncate posting, account, hold, release_schedule, transaction,"
-                " transaction_history, refund, webhook_event"
-            )
+        self.bench.machine.forget(
+            "posting",
+            "account",
+            "hold",
+            "release_schedule",
+            "release_day",
+            "transaction",
+            "transaction_history",
+            "refund",
+            "webhook_event",
         )
 
     def attempt(self, work: Coroutine[object, object, object]) -> ErrorCode | None:
@@ -253,7 +259,7 @@ class Company(RuleBasedStateMachine):
     def balances(self) -> Counter[str]:
         """What each account holds, from the postings alone."""
         rows = self.bench.run(
-            self.bench.database.fetch(
+            self.bench.machine.reader.fetch(
                 """
                 select code, sum(amount)::bigint as total
                 from posting cross join lateral unnest(codes, amounts) as leg (code, amount)
@@ -318,7 +324,6 @@ class Company(RuleBasedStateMachine):
             document_sealed=b"",
             details=RECORD,
             terms=self.terms,
-            steps=(),
             end_to_end_id=None,
             created_at=self.now,
             updated_at=self.now,
@@ -331,31 +336,19 @@ class Company(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def bench(worker_id: str) -> Iterator[Bench]:
-    # A loop of its own: Hypothesis calls the rules from outside of any.
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        database = Database(runner.run(new_database(f"machine_{worker_id}")))
-        runner.run(database.open())
-        runner.run(migrate(database))
-        transactions = runner.run(_open(database))
-        yield Bench(runner, database, transactions)
-        runner.run(transactions.close())
-        runner.run(database.close())
+def bench() -> Iterator[Bench]:
+    with machine() as made:
+        transactions = made.run(_open(made.database))
+        yield Bench(made, transactions)
+        made.run(transactions.close())
 
 
 async def _open(database: Database) -> Transactions:
-    return Transactions(database)
+    return Transactions(database, Simulator(database, secret=b"", faults=Faults()))
 
 
 @pytest.mark.timeout(1_800)
-def test_a_company_s_money_agrees_with_the_model_whatever_happens(bench: Bench) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_company_s_money_agrees_with_the_model_whatever_happens(bench: Bench, part: int) -> None:
     Company.bench = bench
-    run_state_machine_as_test(
-        Company,
-        settings=settings(
-            max_examples=RUNS,
-            stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_state_machine_as_test(Company, settings=lives(RUNS))

@@ -3,6 +3,9 @@
 import asyncio
 import base64
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,8 +23,11 @@ from conftest import running_api
 from support.api import TEST_PEPPER, Api, HttpReply, Shop, assert_refused, new_shop, pix_order
 from vintem.api.pictures import PDF, PNG, SVG, Drawings
 from vintem.api.pix_order import PICTURE_PURPOSE
+from vintem.brazil import boleto_page
 from vintem.brazil.boleto import format_line
-from vintem.brazil.boleto_sheet import TEST_MARK
+from vintem.brazil.boleto_page import TEST_MARK, draw_pdf
+from vintem.brazil.boleto_sheet import BoletoSheet
+from vintem.companies import service as companies
 from vintem.kit.clock import business_day, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import Prefix, new_id
@@ -160,6 +166,41 @@ async def test_the_page_of_a_boleto_says_all_that_its_payer_needs(shop: Shop) ->
         TEST_MARK,
     ):
         assert shown in text, (shown, text)
+
+
+async def test_the_page_names_the_company_as_the_tax_office_does(shop: Shop) -> None:
+    company = shop.tenant.company
+    bare = text_of(await shop.api.get(path_of((await created_boleto(shop))["boletoUrl"])))
+    assert company.name in bare
+    assert "CNPJ" not in bare
+    await companies.set_identity(
+        shop.database, company.public_id, document="12ABC34501DE35", legal_name="Padaria Ltda."
+    )
+    text = text_of(await shop.api.get(path_of((await created_boleto(shop))["boletoUrl"])))
+    assert "CNPJ 12.ABC.345/01DE-35" in text
+    assert "Padaria Ltda." in text
+
+
+def test_only_a_process_that_draws_a_page_loads_what_draws_it() -> None:
+    program = (
+        "import sys, vintem.__main__, vintem.app, vintem.worker;"
+        "sys.exit(any(name.partition('.')[0] in ('fpdf', 'PIL') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_the_page_is_drawn_beside_the_loop(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def draw(sheet: BoletoSheet) -> bytes:
+        threads.append(threading.current_thread())
+        return draw_pdf(sheet)
+
+    monkeypatch.setattr(boleto_page, "draw_pdf", draw)
+    await shop.api.get(path_of((await created_boleto(shop))["boletoUrl"]))
+    assert [thread.name.startswith("drawing") for thread in threads] == [True]
 
 
 async def test_a_fixed_fine_is_shown_as_money(shop: Shop) -> None:

@@ -11,6 +11,8 @@ from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
+from vintem.providers.faults import Faults
+from vintem.providers.simulator import Simulator
 from vintem.runtime.db import Database
 from vintem.transactions.batches import Payment
 from vintem.transactions.model import Status
@@ -29,7 +31,7 @@ async def shop(api: Api, database: Database) -> AsyncIterator[Shop]:
 
 @pytest.fixture
 async def transactions(database: Database) -> AsyncIterator[Transactions]:
-    opened = Transactions(database)
+    opened = Transactions(database, Simulator(database, secret=b"", faults=Faults()))
     yield opened
     await opened.close()
 

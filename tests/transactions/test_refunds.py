@@ -185,6 +185,19 @@ async def test_a_payment_can_be_given_back_for_ninety_days(shop: Shop) -> None:
     assert (await shop.read(late))["refundedAmount"] == 0
 
 
+async def test_the_simulator_gives_back_no_longer_than_a_refund_and_says_so(shop: Shop) -> None:
+    early, late = await shop.paid(), await shop.paid()
+    await date_payment_back(shop, early, timedelta(days=90, seconds=-20))
+    await date_payment_back(shop, late, timedelta(days=90, seconds=1))
+    assert (await shop.move(early, "refunded"))["refundedAmount"] == 10_000
+    reply = await shop.simulate(late, "refunded")
+    assert_refused(reply, ErrorCode.REFUND_WINDOW_EXPIRED, status=422)
+    assert (await shop.read(late))["status"] == "paid"
+    description = (await shop.api.get("/openapi.json")).json
+    path = description["paths"]["/v1/sandbox/transactions/{id}/simulate"]["post"]
+    assert ErrorCode.REFUND_WINDOW_EXPIRED in json.dumps(path["responses"]["422"])
+
+
 async def test_a_refund_is_replayed_whatever_has_happened_since(shop: Shop) -> None:
     transaction_id = await shop.paid(1_000)
     first = await shop.refund(transaction_id, 400, idempotency_key="rf-1")

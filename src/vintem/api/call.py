@@ -68,6 +68,14 @@ class Content:
 Answer = Data | Content
 
 
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request byte by byte, for whoever checks a signature over it."""
+
+    headers: Mapping[bytes, bytes]
+    body: bytes
+
+
 @dataclass(slots=True)
 class Call:
     """One call, as far as the pipeline has come with it."""
@@ -84,6 +92,13 @@ class Call:
     intent: Intent | None = None
     body: msgspec.Struct | None = None
     query: msgspec.Struct | None = None
+    raw_request: RawRequest | None = None
+
+    @property
+    def raw(self) -> RawRequest:
+        """The request byte by byte; only routes that declare it may want to know."""
+        assert self.raw_request is not None, "the route does not declare a raw body"
+        return self.raw_request
 
     @property
     def company(self) -> Caller:
@@ -121,6 +136,8 @@ class Route:
     limit: LimitGroup | None = None
     body: type[Body] | None = None
     is_body_optional: bool = False
+    is_body_raw: bool = False
+    """The handler reads the bytes itself, because it must check a signature over them first."""
     query: type[Query] | None = None
     answer: type[msgspec.Struct] | None = None
     answer_status: int = 200

@@ -1,6 +1,6 @@
-"""A payment by card: what is checked before the acquirer is asked, and what it answers."""
+"""A payment by card: what is checked before the acquirer is asked, and what it is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,54 +15,33 @@ from vintem.brazil.cards import (
     is_cvv,
     plan_without_interest,
 )
+from vintem.brazil.installments import INSTALLMENT_CENTS_MIN
 from vintem.companies.model import Method
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
-from vintem.providers.port import (
-    Authorised,
-    Blocked,
-    Card,
-    CardAcquirer,
-    Charge,
-    LaterTurn,
-    Processing,
-    Refused,
-    Verdict,
-)
-from vintem.providers.simulator import Simulator
+from vintem.providers.port import Card, Charge
 from vintem.transactions import card_tokens
-from vintem.transactions.model import PaymentMethod, Status, StatusReason, Step
+from vintem.transactions.model import PaymentMethod, Status
 
-INSTALLMENT_CENTS_MIN: Final = 500
 HOLDER_NAME_DIGITS_MAX: Final = 6
 RAW_FIELDS: Final = msgspec.structs.fields(RawCardBody)
 
-# The live environment has no acquirer yet; its orders are refused before they come here. One that
-# is asked over the network needs the payment written before it is asked, and its answer after.
-ACQUIRER: Final[CardAcquirer] = Simulator()
-
 
 async def card_part(call: Call, order: TransactionBody, transaction_id: str) -> PaymentPart:
-    """Have a card charged, at once or in installments."""
+    """Say what is charged to which card, at once or in installments."""
     assert order.card is not None, "a card order without a card was refused before"
     installments = order.installments
     check_installments(order.amount, installments)
     card, token_digest = await _find_card(call, order.card)
-    verdict = await ACQUIRER.authorise(Charge(transaction_id, card, order.amount, installments))
-    steps = [Step(call.now + each.after, Status(each.turn)) for each in _later(verdict)]
-    status, reason = _standing(verdict)
     plan = plan_without_interest(order.amount, installments=installments)
-    terms = call.company.terms
+    caller, terms = call.company, call.company.terms
     return PaymentPart(
-        status=status,
-        status_reason=reason,
+        status=Status.PROCESSING,
         fee=terms.fees.fee_cents(Method.CREDIT_CARD, order.amount, installments=installments),
         release_days=terms.card_release_days,
         installments=installments,
         installment_amount=plan.amounts[0],
-        due_at=steps[0].at if steps else None,
-        steps=steps,
         card={
             "brand": card.number.brand,
             "firstDigits": card.number.first_digits,
@@ -70,10 +49,17 @@ async def card_part(call: Call, order: TransactionBody, transaction_id: str) -> 
             "holderName": card.holder_name,
             "expirationMonth": card.expiration_month,
             "expirationYear": card.expiration_year,
-            "authorizationCode": _authorization_code(verdict),
+            "authorizationCode": None,
         },
         card_token_digest=token_digest,
-        refused_reason=_refused_reason(verdict),
+        charge=Charge(
+            company_id=caller.company_id,
+            account=caller.company_public_id,
+            reference=transaction_id,
+            card=card,
+            amount=order.amount,
+            installments=installments,
+        ),
     )
 
 
@@ -145,32 +131,6 @@ async def _find_card(call: Call, given: CardBody) -> tuple[Card, bytes | None]:
     if card is None:
         raise Refusal(ErrorCode.CARD_TOKEN_INVALID)
     return card, card_tokens.digest_of(resources.sealer, given.token)
-
-
-def _standing(verdict: Verdict) -> tuple[Status, StatusReason | None]:
-    match verdict:
-        case Authorised():
-            return Status.PAID, None
-        case Processing():
-            return Status.PROCESSING, None
-        case Blocked():
-            return Status.BLOCKED, StatusReason.RISK
-        case Refused():
-            return Status.FAILED, StatusReason.PROVIDER
-
-
-def _later(verdict: Verdict) -> Sequence[LaterTurn]:
-    return verdict.later if isinstance(verdict, Authorised | Processing) else ()
-
-
-def _authorization_code(verdict: Verdict) -> str | None:
-    return None if isinstance(verdict, Refused) else verdict.authorization_code
-
-
-def _refused_reason(verdict: Verdict) -> Mapping[str, object] | None:
-    if not isinstance(verdict, Refused):
-        return None
-    return {"code": verdict.code, "message": verdict.message}
 
 
 def _invalid(field: str) -> Refusal:

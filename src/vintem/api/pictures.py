@@ -21,10 +21,10 @@ from vintem.api.pix_order import PICTURE_PURPOSE
 from vintem.api.transaction_order import unseal_document
 from vintem.api.transaction_shapes import BoletoReply, CustomerReply, PixReply
 from vintem.brazil.boleto import SANDBOX_BANK, FineKind
-from vintem.brazil.boleto_sheet import BoletoSheet, bank_code_with_digit, draw_pdf
+from vintem.brazil.boleto_sheet import BoletoSheet, bank_code_with_digit
 from vintem.brazil.qr_picture import draw_png, draw_svg
 from vintem.companies import service as companies
-from vintem.companies.model import Environment
+from vintem.companies.model import Company, Environment
 from vintem.kit.clock import business_day, public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
@@ -40,8 +40,6 @@ KEPT_BY_READERS_SECONDS: Final = 2_592_000
 SEALED_BYTES_MIN: Final = 12 + 16  # what sealing adds: a nonce and a tag
 
 SANDBOX_BANK_NAME: Final = "Banco de Teste"
-# Companies have no document in the sandbox, where no bank asks for it.
-SANDBOX_BENEFICIARY_DOCUMENT: Final = "00000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +199,20 @@ async def _what_to_draw(call: Call, form: Form, name: bytes) -> Callable[[], byt
     if form is PDF:
         company = await companies.get_company(database, shown.company_id)
         document = unseal_document(call.resources.sealer, transaction)
-        return partial(draw_pdf, sheet_of(transaction, shown, company.name, document=document))
+        return partial(_draw_pdf, sheet_of(transaction, shown, company, document=document))
     assert shown.pix is not None, "only codes of PIX have a picture"
     return partial(draw_svg if form is SVG else draw_png, shown.pix.qr_code)
 
 
+def _draw_pdf(sheet: BoletoSheet) -> bytes:
+    # Loaded by the thread that draws the first page: a process that draws none does without it.
+    from vintem.brazil.boleto_page import draw_pdf  # noqa: PLC0415
+
+    return draw_pdf(sheet)
+
+
 def sheet_of(
-    transaction: Transaction, shown: Shown, beneficiary: str, *, document: str
+    transaction: Transaction, shown: Shown, company: Company, *, document: str
 ) -> BoletoSheet:
     """Say what the page of a boleto shows; the bank's part is in its barcode."""
     boleto, address = shown.boleto, shown.customer.address
@@ -218,8 +223,8 @@ def sheet_of(
     return BoletoSheet(
         bank_name=SANDBOX_BANK_NAME,
         bank_code=bank_code_with_digit(SANDBOX_BANK),
-        beneficiary_name=beneficiary,
-        beneficiary_document=SANDBOX_BENEFICIARY_DOCUMENT,
+        beneficiary_name=company.legal_name or company.name,
+        beneficiary_document=company.document or "",
         beneficiary_address="",
         payer_name=shown.customer.name,
         payer_document=document,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from vintem.api import (
     balance,
+    callbacks,
     card_tokens,
     health,
     pictures,
@@ -22,5 +23,6 @@ TABLE: Sequence[Route] = (
     *balance.ROUTES,
     *sandbox.ROUTES,
     *withdrawal_sandbox.ROUTES,
+    *callbacks.ROUTES,
     *health.ROUTES,
 )

@@ -9,7 +9,7 @@ from vintem.companies.model import Environment, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.transactions import service as transactions
-from vintem.transactions.model import Status
+from vintem.transactions.model import PaymentMethod, Status
 from vintem.transactions.record import record_of
 
 
@@ -30,6 +30,9 @@ async def simulate_transaction(call: Call) -> Answer:
     moved = await resources.transactions.move(
         scope_of(call), transaction_id, call.body_as(SimulateBody).status, now=call.now
     )
+    if moved.payment_method is PaymentMethod.CREDIT_CARD:
+        # The acquirer had plans of its own for it: somebody else has decided now.
+        await resources.simulator.forget(moved.company_id, transaction_id)
     refunds = await transactions.refunds_of(resources.database, [moved])
     document = unseal_document(resources.sealer, moved)
     return Data(msgspec.Raw(record_of(moved, refunds, document=document)))
@@ -43,7 +46,8 @@ ROUTES = (
         summary="Move a transaction",
         description=(
             "Moves a test transaction to `status`, as the buyer, the bank or an analyst would."
-            " Answers once the move, its postings and its event are committed."
+            " Answers once the move, its postings and its event are committed. A PIX is refunded"
+            " here no later than by a refund: up to 90 days after the payment."
         ),
         group="Sandbox",
         access=Access.SECRET_KEY,
@@ -54,6 +58,7 @@ ROUTES = (
             ErrorCode.SANDBOX_ONLY,
             ErrorCode.TRANSACTION_NOT_FOUND,
             ErrorCode.INVALID_STATE,
+            ErrorCode.REFUND_WINDOW_EXPIRED,
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """From what an integrator asks for to the payment that is created, checked on the way."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
@@ -78,7 +78,7 @@ async def prepare(
     document = check_order(order, caller, allows_loopback=call.resources.allows_loopback_webhooks)
     transaction_id = new_id(Prefix.TRANSACTION)
     made = PARTS[order.payment_method](call, order, transaction_id)
-    # Only a card makes the caller wait: its token is looked up and its acquirer asked.
+    # Only a card makes the caller wait: its token is looked up.
     part = made if isinstance(made, PaymentPart) else await made
     record = _encode(_record(call, order, transaction_id, part, document))
     sealer = call.resources.sealer
@@ -87,7 +87,7 @@ async def prepare(
         transaction_id=transaction_id,
         environment=caller.environment,
         status=part.status,
-        status_reason=part.status_reason,
+        status_reason=None,
         payment_method=order.payment_method,
         amount=order.amount,
         fee=part.fee,
@@ -95,7 +95,8 @@ async def prepare(
         refunded_amount=0,
         idempotency_key=intent.key,
         fingerprint=intent.fingerprint,
-        sequence=1,
+        # Until its acquirer has answered, nothing has happened that could be told.
+        sequence=1 if part.charge is None else 0,
         hold_reference=None,
         document_sealed=sealer.seal(document.number.encode(), purpose=DOCUMENT_PURPOSE),
         details=record.decode(),
@@ -105,11 +106,10 @@ async def prepare(
             release_days=part.release_days,
             dispute_fee_cents=caller.terms.dispute_fee_cents,
         ),
-        steps=part.steps,
         end_to_end_id=None,
         created_at=call.now,
         updated_at=call.now,
-        paid_at=call.now if part.status is Status.PAID else None,
+        paid_at=None,
         expires_at=part.expires_at,
         cancelled_at=None,
         refunded_at=None,
@@ -117,7 +117,10 @@ async def prepare(
     )
     digest = document_digest(sealer, caller.company_id, document.number)
     new = NewTransaction(transaction, order.external_ref, digest)
-    return Creation(new, record, call.correlation_id, part.card_token_digest), document
+    creation = Creation(
+        new, record, call.correlation_id, part.card_token_digest, charge=part.charge
+    )
+    return creation, document
 
 
 def _record(
@@ -134,7 +137,7 @@ def _record(
         "companyId": call.company.company_public_id,
         "environment": call.company.environment,
         "status": part.status,
-        "statusReason": part.status_reason,
+        "statusReason": None,
         "amount": order.amount,
         "currency": order.currency,
         "paymentMethod": order.payment_method,
@@ -154,12 +157,12 @@ def _record(
         "pix": part.pix,
         "boleto": part.boleto,
         "card": part.card,
-        "refusedReason": part.refused_reason,
+        "refusedReason": None,
         "refunds": (),
         "checkoutSessionId": None,
         "createdAt": now,
         "updatedAt": now,
-        "paidAt": now if part.status is Status.PAID else None,
+        "paidAt": None,
         "expiresAt": None if part.expires_at is None else public_time(part.expires_at),
         "cancelledAt": None,
         "refundedAt": None,
@@ -273,7 +276,7 @@ def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str
     }
 
 
-def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status] | None:
+def _statuses(text: str | None, faults: list[dict[str, str]]) -> tuple[Status, ...] | None:
     if text is None:
         return None
     words = text.split(",")
@@ -281,7 +284,7 @@ def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status
         allowed = ", ".join(Status)
         faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
         return None
-    return [Status(word) for word in words]
+    return tuple(dict.fromkeys(Status(word) for word in words))
 
 
 def _is_address(text: str) -> bool:

@@ -16,9 +16,11 @@ from vintem.transactions.model import PaymentMethod, Status
 
 # A dollar sign alone also stands before a last line break.
 EMAIL: Final = r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,185}\.[^@\s.\x00-\x1f]{2,63}$(?!\n)"
+# One character that can be seen: a text of blanks says nothing.
+VISIBLE: Final = r"[^\s\u00ad\u200b-\u200f\u2060\ufeff]"
 
 Text = Annotated[str, Meta(max_length=255)]
-AddressText = Annotated[str, Meta(min_length=1, max_length=120)]
+AddressText = Annotated[str, Meta(min_length=1, max_length=120, pattern=VISIBLE)]
 Cents = Annotated[int, Meta(ge=0, le=AMOUNT_CENTS_MAX)]
 
 
@@ -33,19 +35,21 @@ class AddressBody(Body, frozen=True):
     """Where a buyer lives."""
 
     street: AddressText
-    street_number: Annotated[str, Meta(min_length=1, max_length=20)]
+    street_number: Annotated[str, Meta(min_length=1, max_length=20, pattern=VISIBLE)]
     neighborhood: AddressText
     zip_code: Annotated[str, Meta(pattern=r"^[0-9]{5}-?[0-9]{3}$(?!\n)", examples=["01310-100"])]
     city: AddressText
     state: Annotated[str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["SP"])]
     country: Annotated[str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["BR"])] = "BR"
-    complement: AddressText | None = None
+    complement: Annotated[str, Meta(min_length=1, max_length=120)] | None = None
 
 
 class CustomerBody(Body, frozen=True):
     """Who pays."""
 
-    name: Annotated[str, Meta(min_length=3, max_length=100, examples=["Cliente de Teste"])]
+    name: Annotated[
+        str, Meta(min_length=3, max_length=100, pattern=VISIBLE, examples=["Cliente de Teste"])
+    ]
     email: Annotated[str, Meta(max_length=254, pattern=EMAIL, examples=["cliente@example.com"])]
     document: DocumentBody
     phone: Annotated[str, Meta(max_length=24)] | None = None
@@ -56,7 +60,7 @@ class CustomerBody(Body, frozen=True):
 class ItemBody(Body, frozen=True):
     """What is paid for."""
 
-    title: Annotated[str, Meta(min_length=1, max_length=255)]
+    title: Annotated[str, Meta(min_length=1, max_length=255, pattern=VISIBLE)]
     unit_price: Annotated[int, Meta(ge=1, le=AMOUNT_CENTS_MAX)]
     quantity: Annotated[int, Meta(ge=1, le=1_000_000)]
     tangible: bool = False
@@ -100,7 +104,9 @@ class BoletoBody(Body, frozen=True):
 
 
 CardDigits = Annotated[str, Meta(min_length=1, max_length=32, examples=["4111111111111111"])]
-HolderName = Annotated[str, Meta(min_length=1, max_length=100, examples=["CLIENTE DE TESTE"])]
+HolderName = Annotated[
+    str, Meta(min_length=1, max_length=100, pattern=VISIBLE, examples=["CLIENTE DE TESTE"])
+]
 Month = Annotated[int, Meta(ge=1, le=12)]
 Year = Annotated[int, Meta(ge=1_000, le=9_999, examples=[2030])]
 Cvv = Annotated[str, Meta(max_length=8, examples=["123"])]

@@ -1,6 +1,8 @@
 """The Transactions group."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -26,16 +28,22 @@ from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.kit.paging import Cursor, pagination
+from vintem.kit.paging import pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
-from vintem.transactions.batches import Creation
+from vintem.transactions.batches import Created, Creation
 from vintem.transactions.model import Refund, Transaction
 from vintem.transactions.record import record_of, refund_record
 
 
 class CancelBody(Body, frozen=True):
     """Nothing needs to be said."""
+
+
+IN_FLIGHT_MAX: Final = timedelta(seconds=30)
+"""After so long a first call that got no answer will not give one any more."""
+IN_FLIGHT_RETRY_SECONDS: Final = 1
+ANSWER_SECONDS_MAX: Final = 1.0
 
 
 async def create_transaction(call: Call) -> Answer:
@@ -58,7 +66,7 @@ async def create_transaction(call: Call) -> Answer:
         return await _replay(call, earlier)
     if created.is_replay:
         return await _replay(call, created.transaction)
-    return _created(call, creation, document)
+    return _created(creation, created, document)
 
 
 async def _create_unless_repeated(
@@ -73,7 +81,7 @@ async def _create_unless_repeated(
         return await _replay_implicit(call, earlier)
     try:
         creation, document = await prepare(call, call.body_as(TransactionBody), intent)
-        created = await implicit.create(database, creation, intent, protection)
+        created = await call.resources.transactions.create(creation, intent, protection)
     except Refusal:
         # A twin that was faster may have spent the token in the meantime.
         if is_enforced:
@@ -83,7 +91,7 @@ async def _create_unless_repeated(
         return await _replay_implicit(call, earlier)
     if created.is_replay:
         return await _replay_implicit(call, created.transaction)
-    return _created(call, creation, document)
+    return _created(creation, created, document)
 
 
 async def read_transaction(call: Call) -> Answer:
@@ -96,22 +104,14 @@ async def list_transactions(call: Call) -> Answer:
     """List payments, the newest first."""
     query = call.query_as(TransactionQuery)
     page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
-    wanted = filter_of(call, query)
-    database = call.resources.database
-    found = await transactions.list_page(
-        database, wanted, cursor=page.cursor, offset=page.offset, rows_max=page.page_size + 1
-    )
-    shown = found[: page.page_size]
-    refunds = await transactions.refunds_of(database, shown)
-    last = shown[-1] if len(found) > page.page_size else None
-    where = pagination(
-        page,
-        counted_rows=await transactions.count(database, wanted),
-        next_cursor=None if last is None else Cursor(last.created_at, last.transaction_id),
-    )
+    listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
+    refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
+    where = pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
     return Data(
         TransactionList(
-            transactions=[msgspec.Raw(record_of(each, _of(each, refunds))) for each in shown],
+            transactions=[
+                msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
+            ],
             pagination=pagination_reply(where),
         )
     )
@@ -141,9 +141,11 @@ async def cancel_transaction(call: Call) -> Answer:
     return Data(msgspec.Raw(await _shown(call, transaction)))
 
 
-def _created(call: Call, creation: Creation, document: CustomerDocument) -> Answer:
-    shown = document.written_into(creation.record)
-    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=call.now))
+def _created(creation: Creation, created: Created, document: CustomerDocument) -> Answer:
+    shown = document.written_into(created.record or creation.record)
+    processed_at = created.transaction.processed_at
+    assert processed_at is not None, "what was created has its first answer"
+    return Data(msgspec.Raw(shown), 201, Processed(is_replay=False, at=processed_at))
 
 
 async def _replay_implicit(call: Call, transaction: Transaction) -> Answer:
@@ -153,7 +155,16 @@ async def _replay_implicit(call: Call, transaction: Transaction) -> Answer:
 
 
 async def _replay(call: Call, transaction: Transaction) -> Answer:
-    processed = Processed(is_replay=True, at=transaction.created_at)
+    if transaction.processed_at is None and call.now - transaction.created_at < IN_FLIGHT_MAX:
+        transaction = await transactions.find_processed(
+            call.resources.database, transaction, seconds_max=ANSWER_SECONDS_MAX
+        )
+        if transaction.processed_at is None:
+            raise Refusal(
+                ErrorCode.IDEMPOTENCY_IN_PROGRESS, retry_after_seconds=IN_FLIGHT_RETRY_SECONDS
+            )
+    at = transaction.processed_at or transaction.created_at
+    processed = Processed(is_replay=True, at=at)
     return Data(msgspec.Raw(await _shown(call, transaction)), 200, processed)
 
 

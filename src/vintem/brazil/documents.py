@@ -60,6 +60,11 @@ def format_cnpj(cnpj: str) -> str:
     return f"{cnpj[:2]}.{cnpj[2:5]}.{cnpj[5:8]}/{cnpj[8:12]}-{cnpj[12:]}"
 
 
+def format_document(number: str) -> str:
+    """Write a canonical CPF or CNPJ with its mask."""
+    return format_cpf(number) if len(number) == 11 else format_cnpj(number)
+
+
 def mask_cpf(cpf: str) -> str:
     """Hide all of a canonical CPF but its six middle digits."""
     assert len(cpf) == 11

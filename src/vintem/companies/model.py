@@ -7,6 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
+from vintem.brazil.installments import CardInterest
 from vintem.kit.money import percent_half_up
 
 Network = IPv4Network | IPv6Network
@@ -121,6 +122,7 @@ class CompanyTerms:
     boleto_release_days: int = 1
     card_release_days: int = 30
     dispute_fee_cents: int = 0
+    card_interest: CardInterest = field(default_factory=CardInterest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,9 @@ class Company:
     limits: Limits
     implicit_protection: ImplicitProtection
     created_at: datetime
+    document: str | None = None
+    """Its CPF or CNPJ, without the mask."""
+    legal_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,7 @@ class ApiKey:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    replaced_by: str | None = None
 
     def works_at(self, now: datetime) -> bool:
         """Say whether the key opens anything at that moment."""

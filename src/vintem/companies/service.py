@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from vintem.brazil.installments import CardInterest
 from vintem.companies import keys, store
 from vintem.companies.model import (
     ApiKey,
@@ -33,6 +34,15 @@ class KeyEndedError(Exception):
     """The key no longer works, so it cannot be rotated."""
 
 
+class KeyReplacedError(Exception):
+    """The key has a successor, which is the one to rotate."""
+
+    def __init__(self, key_id: str, replaced_by: str) -> None:
+        super().__init__(key_id, replaced_by)
+        self.key_id = key_id
+        self.replaced_by = replaced_by
+
+
 NAME_CHARACTERS_MAX: Final = 120
 
 OVERLAPS: Final = {
@@ -53,12 +63,32 @@ class NewKey:
 
 
 async def create_company(
-    db: Connection, name: str, *, now: datetime, public_id: str | None = None
+    db: Connection,
+    name: str,
+    *,
+    now: datetime,
+    public_id: str | None = None,
+    document: str | None = None,
+    legal_name: str | None = None,
 ) -> Company:
-    """Add a company with the default limits and no fees."""
+    """Add a company with the default limits and no fees; its document comes without the mask."""
     return await store.insert_company(
-        db, public_id=public_id or new_id(Prefix.COMPANY), name=name, limits=Limits(), now=now
+        db,
+        public_id=public_id or new_id(Prefix.COMPANY),
+        name=name,
+        document=document,
+        legal_name=legal_name,
+        limits=Limits(),
+        now=now,
     )
+
+
+async def set_identity(
+    db: Connection, public_id: str, *, document: str, legal_name: str | None
+) -> Company:
+    """Set who a company is to the tax office; a name that is not given stays."""
+    changed = await store.update_identity(db, public_id, document=document, legal_name=legal_name)
+    return _known(changed, public_id)
 
 
 async def find_company(db: Connection, public_id: str) -> Company | None:
@@ -105,6 +135,11 @@ async def set_implicit_protection(
 ) -> Company:
     """Decide about repeated requests without a key; running processes follow within 5 s."""
     return _known(await store.update_implicit_protection(db, public_id, protection), public_id)
+
+
+async def set_card_interest(db: Connection, public_id: str, interest: CardInterest) -> Company:
+    """Set what buyers pay for installments; running processes follow within 5 s."""
+    return _known(await store.update_card_interest(db, public_id, interest), public_id)
 
 
 async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:
@@ -192,6 +227,8 @@ async def rotate_key(
 
     async def rotate(block: Connection) -> NewKey:
         old = _known(await store.lock_key(block, key_id), key_id)
+        if old.replaced_by is not None:
+            raise KeyReplacedError(key_id, old.replaced_by)
         if not old.works_at(now):
             raise KeyEndedError(key_id)
         successor = await create_key(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_network
 
+from vintem.brazil.installments import CardInterest
 from vintem.companies.model import (
     ApiKey,
     Caller,
@@ -23,15 +24,22 @@ from vintem.runtime.db import Connection, Row
 
 
 async def insert_company(
-    db: Connection, *, public_id: str, name: str, limits: Limits, now: datetime
+    db: Connection,
+    *,
+    public_id: str,
+    name: str,
+    document: str | None,
+    legal_name: str | None,
+    limits: Limits,
+    now: datetime,
 ) -> Company:
     """Add a company."""
     row = await db.fetchrow(
         """
         insert into company (
             public_id, name, transactions_per_second, withdrawals_per_minute, requests_per_minute,
-            created_at
-        ) values ($1, $2, $3, $4, $5, $6)
+            created_at, document, legal_name
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8)
         returning *
         """,
         public_id,
@@ -40,6 +48,8 @@ async def insert_company(
         limits.withdrawals_per_minute,
         limits.requests_per_minute,
         now,
+        document,
+        legal_name,
     )
     assert row is not None
     return _company(row)
@@ -100,6 +110,44 @@ async def update_implicit_protection(
         "update company set implicit_protection = $2 where public_id = $1 returning *",
         public_id,
         protection,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_identity(
+    db: Connection, public_id: str, *, document: str, legal_name: str | None
+) -> Company | None:
+    """Set who a company is to the tax office; a name that is not given stays."""
+    row = await db.fetchrow(
+        """
+        update company set document = $2, legal_name = coalesce($3, legal_name)
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        document,
+        legal_name,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_card_interest(
+    db: Connection, public_id: str, interest: CardInterest
+) -> Company | None:
+    """Set what buyers pay for installments."""
+    row = await db.fetchrow(
+        """
+        update company set
+            card_interest_basis_points = $2,
+            card_free_installments = $3,
+            card_installments_max = $4
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        interest.monthly_rate_basis_points,
+        interest.free_installments,
+        interest.installments_max,
     )
     return None if row is None else _company(row)
 
@@ -309,6 +357,8 @@ def _company(row: Row) -> Company:
         limits=_limits(row),
         implicit_protection=ImplicitProtection(row["implicit_protection"]),
         created_at=row["created_at"],
+        document=row["document"],
+        legal_name=row["legal_name"],
     )
 
 
@@ -334,6 +384,11 @@ def _terms(row: Row) -> CompanyTerms:
         boleto_release_days=row["boleto_release_days"],
         card_release_days=row["card_release_days"],
         dispute_fee_cents=row["dispute_fee_cents"],
+        card_interest=CardInterest(
+            monthly_rate_basis_points=row["card_interest_basis_points"],
+            free_installments=row["card_free_installments"],
+            installments_max=row["card_installments_max"],
+        ),
     )
 
 
@@ -350,6 +405,7 @@ def _key(row: Row) -> ApiKey:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_used_at=row["last_used_at"],
+        replaced_by=row["replaced_by"],
     )
 
 

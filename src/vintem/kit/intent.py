@@ -4,10 +4,11 @@ import hashlib
 import hmac
 import re
 import struct
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from vintem.kit.errors import ErrorCode, Refusal
 
@@ -25,8 +26,7 @@ class IntentSource(StrEnum):
     IMPLICIT = "implicit"
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(msgspec.Struct, frozen=True, gc=False):
     """One wish of a caller: its key, and the fingerprint of what was asked with it."""
 
     key: str

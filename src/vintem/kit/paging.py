@@ -2,10 +2,11 @@
 
 import base64
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 PAGE_SIZE_DEFAULT: Final = 20
 PAGE_SIZE_MAX: Final = 100
@@ -14,6 +15,7 @@ TOTAL_MAX: Final = 10_000
 # One row more than the greatest total tells a list of exactly that many from a longer one.
 COUNTED_ROWS_MAX: Final = TOTAL_MAX + 1
 CURSOR_CHARACTERS_MAX: Final = 128
+LONG_LISTS_MAX: Final = 10_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -75,6 +77,32 @@ class Pagination:
     total_pages: int
     total_capped: bool
     next_cursor: str | None
+
+
+L = TypeVar("L", bound=Hashable)
+
+
+class LongLists(Generic[L]):
+    """Remembers which lists are longer than anybody counts."""
+
+    def __init__(self, *, lists_max: int = LONG_LISTS_MAX) -> None:
+        self._lists_max = lists_max
+        self._until: dict[L, datetime | None] = {}
+
+    def remember(self, wanted: L, *, until: datetime | None) -> None:
+        """Know a list to be long until a moment; for ever when it can only grow."""
+        self._until.pop(wanted, None)
+        self._until[wanted] = until
+        if len(self._until) > self._lists_max:
+            # A list that is forgotten is counted once more.
+            del self._until[next(iter(self._until))]
+
+    def knows(self, wanted: L, now: datetime) -> bool:
+        """Say whether a list is known to be long."""
+        if wanted not in self._until:
+            return False
+        until = self._until[wanted]
+        return until is None or now < until
 
 
 def page_request(

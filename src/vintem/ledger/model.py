@@ -6,6 +6,8 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 
 class Account(StrEnum):
     """Where money stands. Amounts are positive where what we owe the company grows."""
@@ -66,24 +68,21 @@ class Kind(StrEnum):
     WITHDRAWAL_RETURNED = "withdrawal_returned"
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, gc=False):
     """Whose ledger, and in which environment: no posting leaves it."""
 
     company_id: int
     environment: str
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(msgspec.Struct, frozen=True, gc=False):
     """One account's part of a posting."""
 
     account: Account
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
+class Posting(msgspec.Struct, frozen=True, gc=False):
     """A movement of money: legs that add up to zero, each account once."""
 
     scope: Scope
@@ -98,8 +97,7 @@ class Posting:
         assert 2 <= len({leg.account for leg in self.legs}) == len(self.legs), "each account once"
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledRelease:
+class ScheduledRelease(msgspec.Struct, frozen=True, gc=False):
     """Money that waits in an account until a day."""
 
     scope: Scope
@@ -181,8 +179,7 @@ class Hold:
     resolution: Resolution | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(msgspec.Struct, frozen=True, gc=False):
     """A payment as the ledger sees it: what came in, what we keep, and when the rest is free."""
 
     scope: Scope

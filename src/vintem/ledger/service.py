@@ -1,6 +1,6 @@
 """What happens to money; every function runs inside the caller's atomic block."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Final
 
@@ -31,6 +31,7 @@ log = structlog.get_logger()
 
 RELEASES_AT_ONCE_MAX: Final = 200
 READS_AT_ONCE_MAX: Final = 256
+WAITING_AT_FIRST_MAX: Final = 50
 
 
 async def capture_many(block: Connection, payments: Sequence[Capture], *, now: datetime) -> None:
@@ -44,6 +45,11 @@ async def capture_many(block: Connection, payments: Sequence[Capture], *, now: d
         {payment.scope: f"{Kind.CAPTURE}/{payment.transaction_id}" for payment in payments},
         now,
     )
+
+
+async def open_accounts(db: Connection, company_ids: Collection[int]) -> bool:
+    """Open the accounts of companies that have none; says whether there were any such."""
+    return await store.insert_accounts(db, company_ids)
 
 
 async def hold(
@@ -185,8 +191,8 @@ async def release_due(database: Database, *, now: datetime) -> int:
     released = 0
     for company_id in companies:
         try:
-            while count := await _release_due_of(database, company_id, today, now):
-                released += count
+            while rows := await _release_due_of(database, company_id, today, now):
+                released += rows
         except DatabaseUnavailableError:
             raise
         except Exception:
@@ -279,6 +285,8 @@ async def _release_due_of(database: Database, company_id: int, today: date, now:
                 posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings
             }
             await _recover_debts(block, references, now)
+        if len(due) < RELEASES_AT_ONCE_MAX:
+            await store.delete_past_days(block, company_id, today=today)
         return len(due)
 
     return await database.atomically(release)
@@ -301,9 +309,7 @@ async def _take_from_schedule(
     if not amount:
         return ()
     taken, left = [], amount
-    for waiting in await store.lock_open_releases(
-        block, scope, account, first_transaction_id=transaction_id
-    ):
+    async for waiting in _waiting_of(block, scope, account, transaction_id):
         part = min(left, waiting.amount)
         taken.append(
             Taken(waiting.transaction_id, waiting.account, waiting.part, waiting.due_on, part)
@@ -315,6 +321,26 @@ async def _take_from_schedule(
     changed = await store.change_open_releases(block, scope, taken, sign=-1)
     assert len(changed) == len(taken), "what waits cannot be released under our lock"
     return taken
+
+
+async def _waiting_of(
+    block: Connection, scope: Scope, account: Account, transaction_id: str
+) -> AsyncIterator[Taken]:
+    """What waits in a locked account, read no further than it is needed."""
+    for waiting in await store.list_open_releases_of(block, scope, account, transaction_id):
+        yield waiting
+    offset, rows_max = 0, WAITING_AT_FIRST_MAX
+    while True:
+        latest = await store.list_latest_releases(
+            block, scope, account, offset=offset, rows_max=rows_max
+        )
+        for waiting in latest:
+            if waiting.transaction_id != transaction_id:
+                yield waiting
+        if len(latest) < rows_max:
+            return
+        # Twice as many each time, so that what is skipped never costs more than what is read.
+        offset, rows_max = offset + rows_max, 2 * rows_max
 
 
 async def _put_back(

@@ -21,80 +21,52 @@ from vintem.ledger.model import (
     StatementLine,
     Taken,
 )
+from vintem.ledger.statements import BALANCED_CODES, WRITE_POSTINGS
 from vintem.runtime.db import Connection, Row
 
-POST: Final = """
-with leg as (
+POST: Final = f"""
+with asked as (
     select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[],
         $6::bigint[]) as l (number, line, company_id, environment, code, amount)
 ),
-delta as (
-    select company_id, environment, code, sum(amount)::bigint as total, count(*) as legs
-    from leg where code = any($7::text[])
-    group by company_id, environment, code
+needed as (
+    select distinct company_id, environment, code from asked where code in ({BALANCED_CODES})
 ),
 locked as materialized (
     select a.company_id, a.environment, a.code, a.balance, a.version
-    from account a join delta d on d.company_id = a.company_id
-        and d.environment = a.environment and d.code = a.code
+    from account a join needed n on n.company_id = a.company_id
+        and n.environment = a.environment and n.code = a.code
     order by a.company_id, a.environment, a.code
     for update of a
 ),
-moved as (
-    update account a set balance = k.balance + d.total, version = k.version + d.legs
-    from locked k join delta d on d.company_id = k.company_id
-        and d.environment = k.environment and d.code = k.code
-    where a.company_id = k.company_id and a.environment = k.environment
-        and a.code = k.code
-        and (select count(*) from locked) = (select count(*) from delta)
-    returning a.company_id
+leg as (
+    select * from asked where (select count(*) from locked) = (select count(*) from needed)
 ),
-numbered as (
-    select l.number, l.line, l.company_id, l.environment, l.code, l.amount,
-        k.version + row_number() over each_account as version,
-        (k.balance + sum(l.amount) over each_account)::bigint as after
-    from leg l left join locked k on k.company_id = l.company_id
-        and k.environment = l.environment and k.code = l.code
-    window each_account as (
-        partition by l.company_id, l.environment, l.code order by l.number, l.line
-    )
+head as (
+    select number, kind, reference, $10::timestamptz as created_at
+    from unnest($7::bigint[], $8::text[], $9::text[]) as f (number, kind, reference)
 ),
-posted as (
-    insert into posting (
-        company_id, environment, kind, reference, codes, amounts, versions,
-        available_amount, available_version, available_after, created_at
-    )
-    select n.company_id, n.environment, f.kind, f.reference,
-        array_agg(n.code order by n.line), array_agg(n.amount order by n.line),
-        array_agg(coalesce(n.version, 0) order by n.line),
-        max(n.amount) filter (where n.code = 'available'),
-        max(n.version) filter (where n.code = 'available'),
-        max(n.after) filter (where n.code = 'available'),
-        $11
-    from unnest($8::bigint[], $9::text[], $10::text[]) as f (number, kind, reference)
-    join numbered n on n.number = f.number
-    where (select count(*) from locked) = (select count(*) from delta)
-    group by f.number, f.kind, f.reference, n.company_id, n.environment
-    returning company_id
-)
-select (select count(*) from posted)
-"""
+{WRITE_POSTINGS}
+select count(*) from posted
+"""  # noqa: S608 - the codes are constants
 
 
-async def insert_accounts(db: Connection, company_ids: Collection[int]) -> None:
-    """Open the accounts of companies in both environments, where they are not open yet."""
-    await db.execute(
+async def insert_accounts(db: Connection, company_ids: Collection[int]) -> bool:
+    """Open the accounts of companies in both environments; says whether any were not open yet."""
+    opened = await db.fetch(
         """
         insert into account (company_id, environment, code)
         select c.company_id, e.environment, a.code
         from unnest($1::bigint[]) as c (company_id) cross join unnest($2::text[]) as e (environment)
         cross join unnest($3::text[]) as a (code)
         on conflict do nothing
+        returning company_id
         """,
         sorted(company_ids),
         ["live", "test"],
         list(BALANCED),
     )
+    return bool(opened)
 
 
 async def post_and_lock_accounts(
@@ -118,7 +90,6 @@ async def post_and_lock_accounts(
         [scope.environment for _, _, scope, _ in legs],
         [leg.account for _, _, _, leg in legs],
         [leg.amount for _, _, _, leg in legs],
-        list(BALANCED),
         list(range(len(postings))),
         [posting.kind for posting in postings],
         [posting.reference for posting in postings],
@@ -194,17 +165,26 @@ async def list_debts(db: Connection, scopes: Sequence[Scope]) -> Sequence[tuple[
 
 
 async def insert_releases(db: Connection, releases: Sequence[ScheduledRelease]) -> None:
-    """Write down when waiting money becomes available."""
+    """Write down when waiting money becomes available; the accounts it waits in are locked."""
     await db.execute(
         """
-        insert into release_schedule (
-            company_id, environment, transaction_id, account, part, due_on, amount, open
+        with added as (
+            insert into release_schedule (
+                company_id, environment, transaction_id, account, part, due_on, amount, open
+            )
+            select company_id, environment, transaction_id, account, part, due_on, amount, amount
+            from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::date[],
+                $7::bigint[]) as r (
+                company_id, environment, transaction_id, account, part, due_on, amount
+            )
+            returning company_id, environment, account, due_on, amount
         )
-        select company_id, environment, transaction_id, account, part, due_on, amount, amount
-        from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::date[],
-            $7::bigint[]) as r (
-            company_id, environment, transaction_id, account, part, due_on, amount
-        )
+        insert into release_day (company_id, environment, account, due_on, waiting)
+        select company_id, environment, account, due_on, sum(amount) from added
+        group by company_id, environment, account, due_on
+        order by company_id, environment, account, due_on
+        on conflict (company_id, environment, account, due_on)
+            do update set waiting = release_day.waiting + excluded.waiting
         """,
         [release.scope.company_id for release in releases],
         [release.scope.environment for release in releases],
@@ -216,22 +196,41 @@ async def insert_releases(db: Connection, releases: Sequence[ScheduledRelease]) 
     )
 
 
-async def lock_open_releases(
-    db: Connection, scope: Scope, account: Account, *, first_transaction_id: str
+async def list_open_releases_of(
+    db: Connection, scope: Scope, account: Account, transaction_id: str
 ) -> Sequence[Taken]:
-    """Lock what still waits in an account: one transaction's first, then the latest due."""
+    """What still waits of one payment in an account that is locked, the latest due first."""
+    rows = await db.fetch(
+        """
+        select transaction_id, account, part, due_on, open from release_schedule
+        where company_id = $1 and environment = $2 and account = $3 and transaction_id = $4
+            and released_at is null and open > 0
+        order by due_on desc, part
+        """,
+        scope.company_id,
+        scope.environment,
+        account,
+        transaction_id,
+    )
+    return [_taken(row, row["open"]) for row in rows]
+
+
+async def list_latest_releases(
+    db: Connection, scope: Scope, account: Account, *, offset: int, rows_max: int
+) -> Sequence[Taken]:
+    """Some of what still waits in an account that is locked, the latest due first."""
     rows = await db.fetch(
         """
         select transaction_id, account, part, due_on, open from release_schedule
         where company_id = $1 and environment = $2 and account = $3
             and released_at is null and open > 0
-        order by transaction_id <> $4, due_on desc, transaction_id, part
-        for update
+        order by due_on desc, transaction_id, part limit $5 offset $4
         """,
         scope.company_id,
         scope.environment,
         account,
-        first_transaction_id,
+        offset,
+        rows_max,
     )
     return [_taken(row, row["open"]) for row in rows]
 
@@ -245,19 +244,32 @@ async def change_open_releases(
     """
     rows = await db.fetch(
         """
-        update release_schedule r set open = r.open + c.change
-        from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (
-            transaction_id, account, part, change
+        with changed as (
+            update release_schedule r set open = r.open + c.change
+            from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (
+                transaction_id, account, part, change
+            )
+            where r.company_id = $1 and r.transaction_id = c.transaction_id
+                and r.account = c.account and r.part = c.part and r.released_at is null
+            returning r.transaction_id, r.account, r.part, r.due_on, c.change
+        ),
+        days as (
+            update release_day d set waiting = d.waiting + c.change
+            from (
+                select account, due_on, sum(change)::bigint as change
+                from changed group by account, due_on
+            ) c
+            where d.company_id = $1 and d.environment = $6
+                and d.account = c.account and d.due_on = c.due_on
         )
-        where r.company_id = $1 and r.transaction_id = c.transaction_id
-            and r.account = c.account and r.part = c.part and r.released_at is null
-        returning r.transaction_id, r.account, r.part, r.due_on, abs(c.change) as amount
+        select transaction_id, account, part, due_on, abs(change) as amount from changed
         """,
         scope.company_id,
         [change.transaction_id for change in changes],
         [change.account for change in changes],
         [change.part for change in changes],
         [sign * change.amount for change in changes],
+        scope.environment,
     )
     return [_taken(row, row["amount"]) for row in rows]
 
@@ -283,6 +295,15 @@ async def claim_due_releases(
             where r.company_id = $1 and r.transaction_id = d.transaction_id
                 and r.account = d.account and r.part = d.part
             returning r.environment, r.transaction_id, r.account, r.part, r.due_on, d.open
+        ),
+        days as (
+            update release_day d set waiting = d.waiting - r.released
+            from (
+                select environment, account, due_on, sum(open)::bigint as released
+                from released group by environment, account, due_on
+            ) r
+            where d.company_id = $1 and d.environment = r.environment
+                and d.account = r.account and d.due_on = r.due_on
         )
         select * from released order by environment, due_on, transaction_id, account, part
         """,
@@ -304,6 +325,15 @@ async def claim_due_releases(
     ]
 
 
+async def delete_past_days(db: Connection, company_id: int, *, today: date) -> None:
+    """Forget the days of which nothing waits any more; the company's accounts are locked."""
+    await db.execute(
+        "delete from release_day where company_id = $1 and due_on <= $2 and waiting = 0",
+        company_id,
+        today,
+    )
+
+
 async def list_companies_with_due_releases(db: Connection, *, today: date) -> Sequence[int]:
     """Companies for which a release is due."""
     rows = await db.fetch(
@@ -322,8 +352,15 @@ async def list_next_releases(
     """The next days on which something becomes available, and how much."""
     rows = await db.fetch(
         """
-        select due_on, sum(open)::bigint as amount from release_schedule
-        where company_id = $1 and environment = $2 and released_at is null and open > 0
+        select due_on, sum(waiting)::bigint as amount from (
+            (select due_on, waiting from release_day
+            where company_id = $1 and environment = $2 and account = 'release' and waiting > 0
+            order by due_on limit $3)
+            union all
+            (select due_on, waiting from release_day
+            where company_id = $1 and environment = $2 and account = 'reserve' and waiting > 0
+            order by due_on limit $3)
+        ) as next
         group by due_on order by due_on limit $3
         """,
         scope.company_id,

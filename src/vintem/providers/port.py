@@ -1,8 +1,6 @@
-"""What a card acquirer is asked, and what it may answer."""
+"""What a card acquirer is asked and may answer, and what providers tell us by themselves."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -25,6 +23,9 @@ class Card:
 class Charge:
     """A payment that the acquirer is asked to authorise."""
 
+    company_id: int
+    account: str
+    """The company as the acquirer knows it, which is its public id."""
     reference: str
     """Our id of the payment: asked twice with the same one, an acquirer charges once."""
     card: Card
@@ -32,28 +33,11 @@ class Charge:
     installments: int
 
 
-class Turn(StrEnum):
-    """What may become of a charge after the first answer."""
-
-    PAID = "paid"
-    PRE_CHARGEBACK = "pre_chargeback"
-    CHARGEBACK = "chargeback"
-
-
-@dataclass(frozen=True, slots=True)
-class LaterTurn:
-    """A turn that the acquirer already knows of, and how long after the answer it comes."""
-
-    after: timedelta
-    turn: Turn
-
-
 @dataclass(frozen=True, slots=True)
 class Authorised:
     """The issuer pays."""
 
-    authorization_code: str
-    later: Sequence[LaterTurn] = ()
+    authorization_code: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +52,75 @@ class Refused:
 class Processing:
     """The issuer has agreed; that the charge is through is told later."""
 
-    authorization_code: str
-    later: Sequence[LaterTurn] = ()
+    authorization_code: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """The issuer has agreed; the charge is held until an analyst has looked at it."""
 
-    authorization_code: str
+    authorization_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody here knows whether the charge happened; it must be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeverSeen:
+    """The acquirer has no such charge."""
 
 
 Verdict = Authorised | Refused | Processing | Blocked
+FirstAnswer = Verdict | Unknown
+LaterAnswer = Verdict | Unknown | NeverSeen
 
 
 class CardAcquirer(Protocol):
     """Charges cards."""
 
-    async def authorise(self, charge: Charge) -> Verdict:
+    @property
+    def name(self) -> str:
+        """What it is called, in our tables and in the address of its callbacks."""
+        ...
+
+    async def authorise(self, charge: Charge) -> FirstAnswer:
         """Ask for a charge, and give the acquirer's first answer."""
         ...
+
+    async def query(self, company_id: int, reference: str) -> LaterAnswer:
+        """Ask what became of a charge."""
+        ...
+
+
+class NoticeKind(StrEnum):
+    """What a provider tells us of a payment."""
+
+    PAYMENT_RECEIVED = "payment.received"
+    CHARGE_PAID = "charge.paid"
+    CHARGE_REFUSED = "charge.refused"
+    CHARGE_BLOCKED = "charge.blocked"
+    DISPUTE_OPENED = "dispute.opened"
+    DISPUTE_WON = "dispute.won"
+    DISPUTE_LOST = "dispute.lost"
+    REFUND_DONE = "refund.done"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a provider told us: its own id for it, and which payment is meant."""
+
+    company_id: int
+    environment: str
+    provider: str
+    callback_id: str
+    kind: NoticeKind
+    reference: str
+    """Our id of the payment, or the txid that its PIX code carries."""
+    amount: Cents | None = None
+    end_to_end_id: str | None = None
+    sequence: int | None = None
+    """The how manieth it is of this charge, counted without gaps, where the provider counts."""
+    code: str | None = None
+    message: str | None = None

@@ -57,6 +57,13 @@ IMPLICIT_REPETITIONS: Final = Counter(
     registry=REGISTRY,
 )
 
+UNCLAIMED_MONEY: Final = Counter(
+    "vintem_unclaimed_money_total",
+    "Times money came in that belongs to no payment and was booked to suspense, by cause.",
+    ("cause",),
+    registry=REGISTRY,
+)
+
 # Looking a labelled child up costs as much as counting; routes, methods and statuses are few.
 _request_children: Final[dict[tuple[str, str, int], Histogram]] = {}
 

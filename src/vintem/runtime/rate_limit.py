@@ -3,18 +3,20 @@
 import math
 import time
 from collections import deque
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from vintem.kit.clock import EpochSeconds
-from vintem.runtime.db import Database
+from vintem.runtime.db import Connection, Database
+from vintem.runtime.group_commit import GroupCommit
 
 NANOSECONDS: Final = 1_000_000_000
+CALLS_AT_ONCE_MAX: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, gc=False):
     """Whose calls are counted, and how many may fall into how long."""
 
     company_id: int
@@ -24,8 +26,7 @@ class Window:
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What a window says to one call."""
 
     admitted: bool
@@ -97,29 +98,57 @@ class MemoryLimiter:
 
 
 class SharedLimiter:
-    """Windows that several processes count together, by one statement of PostgreSQL a call."""
+    """Windows that several processes count together in PostgreSQL.
+
+    Calls that arrive together share one statement, in which each is decided on its own.
+    """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._calls = GroupCommit[Window, Decision](
+            database,
+            _admit_many,
+            sort_key=lambda window: (window.company_id, window.key_id, window.group),
+            # One that takes all who wait: a second would hold windows that the first waits for.
+            flushers=1,
+            rows_max=CALLS_AT_ONCE_MAX,
+        )
 
     async def admit(self, window: Window) -> Decision:
         """Count the call if it fits; a refused call leaves no trace."""
-        row = await self._database.fetchrow(
-            "select admitted, decided_at, remaining, next_at from admit_call($1, $2, $3, $4, $5)",
-            window.company_id,
-            window.key_id,
-            window.group,
-            window.limit,
-            timedelta(seconds=window.seconds),
-        )
-        assert row is not None, "a function with out parameters returns one row"
-        return Decision(
+        return await self._calls.write(window)
+
+    async def close(self) -> None:
+        """Decide what is waiting, then stop."""
+        await self._calls.close()
+
+
+async def _admit_many(db: Connection, windows: Sequence[Window]) -> Sequence[Decision]:
+    rows = await db.fetch(
+        """
+        select d.admitted, d.decided_at, d.remaining, d.next_at
+        from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+            with ordinality as c (company_id, key_id, group_name, max_calls, seconds, number)
+        cross join lateral admit_call(
+            c.company_id, c.key_id, c.group_name, c.max_calls, make_interval(secs => c.seconds)
+        ) as d
+        order by c.number
+        """,
+        [window.company_id for window in windows],
+        [window.key_id for window in windows],
+        [window.group for window in windows],
+        [window.limit for window in windows],
+        [window.seconds for window in windows],
+    )
+    return [
+        Decision(
             admitted=row["admitted"],
             limit=window.limit,
             remaining=row["remaining"],
             decided_at=row["decided_at"].timestamp(),
             next_at=row["next_at"].timestamp(),
         )
+        for window, row in zip(windows, rows, strict=True)
+    ]
 
 
 async def forget_idle_windows(database: Database, *, company_id: int, idle_seconds: int) -> int:

@@ -1,28 +1,28 @@
 """Payments of many callers, created or confirmed with one commit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
+from msgspec.structs import replace
+
+from vintem.ledger import recipes
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
+from vintem.providers.port import Charge
 from vintem.runtime.db import Connection, DedicatedConnection
-from vintem.transactions import store
+from vintem.transactions import grouped_store, store
+from vintem.transactions.grouped_store import Confirmation
 from vintem.transactions.model import (
     NewTransaction,
-    PaymentMethod,
-    Status,
-    StatusReason,
     Transaction,
     capture_of,
 )
-from vintem.transactions.moves import change_of
-from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Change
+from vintem.transactions.moves import change_of, is_payable, paid_by, pay
+from vintem.webhooks.model import Change, event_of
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(msgspec.Struct, frozen=True, gc=False):
     """A payment to be created, and the words that came with the call."""
 
     new: NewTransaction
@@ -30,18 +30,20 @@ class Creation:
     correlation_id: str
     card_token_digest: bytes | None = None
     """The card token that is used up by it."""
+    charge: Charge | None = None
+    """What its acquirer must be asked, where there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(msgspec.Struct, frozen=True, gc=False):
     """The payment that holds the key: just made, or made by an earlier call."""
 
     transaction: Transaction
     is_replay: bool
+    record: bytes = b""
+    """How the world sees it, where that is not what was to be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
+class Payment(msgspec.Struct, frozen=True, gc=False):
     """Word that a payment was made: which one, and how the bank names it."""
 
     scope: Scope
@@ -50,13 +52,11 @@ class Payment:
     now: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The payment as it stands, whether this word moved it, and how the world sees it then."""
+class Confirmed(msgspec.Struct, frozen=True, gc=False):
+    """The payment as it stands, and whether this word moved it."""
 
     transaction: Transaction
     is_moved: bool
-    record: bytes = b""
 
 
 def creation_order(creation: Creation) -> tuple[int, str, str]:
@@ -71,9 +71,9 @@ def payment_order(payment: Payment) -> tuple[int, str]:
 async def create_many(
     connection: DedicatedConnection, creations: Sequence[Creation]
 ) -> Sequence[Created]:
+    """Create payments of any number of companies in one commit."""
     made = [creation.new.transaction for creation in creations]
-    async with connection.transaction():
-        fresh = await write_new(connection, creations)
+    fresh = await write_new(connection, creations)
     if len(fresh) == len(made):
         return [Created(transaction, is_replay=False) for transaction in made]
     taken = {
@@ -90,17 +90,16 @@ async def create_many(
     return outcomes
 
 
-async def write_new(block: Connection, creations: Sequence[Creation]) -> set[str]:
-    """Write payments, their events and the money of those paid; return the ids of the new ones."""
-    fresh = await store.insert_transactions(block, [creation.new for creation in creations])
-    news = [creation for creation in creations if creation.new.transaction.transaction_id in fresh]
-    if news:
-        await webhooks.record(block, [_creation_change(each) for each in news])
-        paid = [each.new.transaction for each in news if each.new.transaction.status is Status.PAID]
-        if paid:
-            now = max(transaction.created_at for transaction in paid)
-            await ledger.capture_many(block, [capture_of(each, now=now) for each in paid], now=now)
-    return fresh
+async def write_new(db: Connection, creations: Sequence[Creation]) -> set[str]:
+    """Write payments that wait for their buyers, and their events; gives the ids of the new ones.
+
+    One statement, and so a commit of its own where the caller has not begun one.
+    """
+    return await grouped_store.create(
+        db,
+        [creation.new for creation in creations],
+        [event_of(_creation_change(creation)) for creation in creations],
+    )
 
 
 def _creation_change(creation: Creation) -> Change:
@@ -124,32 +123,64 @@ def _creation_change(creation: Creation) -> Change:
 async def confirm_many(
     connection: DedicatedConnection, payments: Sequence[Payment]
 ) -> Sequence[Confirmed | None]:
-    """Book payments of any number of companies in one commit."""
+    """Book payments of any number of companies in one commit, read before without a lock.
+
+    The few that cannot be booked in that one statement are booked one by one.
+    """
     wanted = {(each.scope.company_id, each.transaction_id): each for each in payments}
     outcomes: dict[tuple[int, str], Confirmed] = {}
     # One moment for all of a commit: the row, its history and its event tell the same.
     now = max(payment.now for payment in payments)
-    async with connection.transaction():
-        locked = await store.lock_many(
-            connection, [(each.scope, each.transaction_id) for each in wanted.values()]
-        )
-        changes, captures, moved = [], [], []
-        for transaction in locked:
-            key = (transaction.company_id, transaction.transaction_id)
-            if transaction.paid_at is not None or not transaction.may_become(Status.PAID):
-                outcomes[key] = Confirmed(transaction, is_moved=False)
-                continue
-            paid = _paid(transaction, wanted[key], now=now)
-            change = change_of(paid, transaction.status, (), is_first_time=True, now=now)
-            outcomes[key] = Confirmed(paid, is_moved=True, record=change.data)
-            moved.append((paid, transaction.status))
-            captures.append(capture_of(paid, now=now))
-            changes.append(change)
-        if moved:
-            await store.update_moved(connection, moved, now=now)
-            await ledger.capture_many(connection, captures, now=now)
-            await webhooks.record(connection, changes)
+    confirmations = []
+    for transaction in await store.find_many(
+        connection, [(each.scope, each.transaction_id) for each in wanted.values()]
+    ):
+        key = (transaction.company_id, transaction.transaction_id)
+        outcomes[key] = Confirmed(transaction, is_moved=False)
+        if is_payable(transaction):
+            paid = paid_by(transaction, wanted[key].end_to_end_id, now=now)
+            confirmations.append(_confirmation(transaction, paid, now=now))
+    done = await _confirm_together(connection, confirmations, now=now)
+    for each in confirmations:
+        transaction = each.paid
+        key = (transaction.company_id, transaction.transaction_id)
+        if transaction.transaction_id in done:
+            outcomes[key] = Confirmed(transaction, is_moved=True)
+        else:
+            outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
     return [_told_once(outcomes, each) for each in payments]
+
+
+async def _confirm_together(
+    connection: DedicatedConnection, confirmations: Sequence[Confirmation], *, now: datetime
+) -> set[str]:
+    if not confirmations:
+        return set()
+    done = await grouped_store.confirm(connection, confirmations, now=now)
+    left = [each for each in confirmations if each.paid.transaction_id not in done]
+    # With its first payment a company's accounts are opened; all others find them open.
+    if left and await ledger.open_accounts(connection, {each.paid.company_id for each in left}):
+        done |= await grouped_store.confirm(connection, left, now=now)
+    return done
+
+
+def _confirmation(was: Transaction, paid: Transaction, *, now: datetime) -> Confirmation:
+    change = change_of(paid, was.status, (), is_first_time=True, now=now)
+    capture = capture_of(paid, now=now)
+    return Confirmation(was, paid, event_of(change), recipes.capture(capture), capture.releases)
+
+
+async def _confirm_alone(
+    connection: DedicatedConnection, payment: Payment, *, now: datetime
+) -> Confirmed:
+    """Book one payment whatever stands in its way: another change of it, debt, a first posting."""
+    async with connection.transaction():
+        transaction = await store.lock(connection, payment.scope, payment.transaction_id)
+        assert transaction is not None, "payments are never deleted"
+        if not is_payable(transaction):
+            return Confirmed(transaction, is_moved=False)
+        paid = await pay(connection, transaction, end_to_end_id=payment.end_to_end_id, now=now)
+        return Confirmed(paid, is_moved=True)
 
 
 def _told_once(outcomes: dict[tuple[int, str], Confirmed], payment: Payment) -> Confirmed | None:
@@ -159,19 +190,3 @@ def _told_once(outcomes: dict[tuple[int, str], Confirmed], payment: Payment) -> 
     if outcome is not None and outcome.is_moved:
         outcomes[key] = replace(outcome, is_moved=False)
     return outcome
-
-
-def _paid(transaction: Transaction, payment: Payment, *, now: datetime) -> Transaction:
-    is_late = transaction.status is Status.CANCELLED
-    is_pix = transaction.payment_method is PaymentMethod.PIX
-    return replace(
-        transaction,
-        status=Status.PAID,
-        status_reason=StatusReason.LATE_PAYMENT if is_late else None,
-        sequence=transaction.sequence + 1,
-        end_to_end_id=payment.end_to_end_id if is_pix else None,
-        paid_at=now,
-        updated_at=now,
-        steps=(),
-        due_at=None,
-    )

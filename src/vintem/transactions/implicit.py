@@ -8,14 +8,14 @@ import structlog
 from vintem.companies.model import ImplicitProtection
 from vintem.intents import service as intents
 from vintem.intents.model import ImplicitIntent
-from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
 from vintem.ledger.model import Scope
 from vintem.runtime import metrics
-from vintem.runtime.db import Connection, Database
-from vintem.transactions import card_tokens, store
+from vintem.runtime.db import Connection
+from vintem.transactions import phases, store
 from vintem.transactions.batches import Created, Creation, write_new
 from vintem.transactions.model import Transaction
+from vintem.transactions.phases import Desk
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ async def find(
 
 
 async def create(
-    database: Database, creation: Creation, intent: Intent, protection: ImplicitProtection
+    desk: Desk, creation: Creation, intent: Intent, protection: ImplicitProtection
 ) -> Created:
     """Create a payment, or give the one that the same request has made moments ago.
 
@@ -43,21 +43,28 @@ async def create(
     """
     made = creation.new.transaction
     implicit = _implicit(made.scope, intent, now=made.created_at)
+    earlier_id: str | None = None
 
-    async def create(block: Connection) -> tuple[Created, str | None]:
+    async def find_earlier(block: Connection) -> Transaction | None:
+        nonlocal earlier_id
         earlier_id = await intents.claim(block, implicit, made.transaction_id)
-        if earlier_id is not None and protection is ImplicitProtection.ENFORCE:
-            return Created(await _get(block, made.scope, earlier_id), is_replay=True), earlier_id
-        digest = creation.card_token_digest
-        if digest is not None and not await card_tokens.spend(
-            block, made.scope, digest, now=made.created_at
-        ):
-            raise Refusal(ErrorCode.CARD_TOKEN_INVALID)
+        if earlier_id is None or protection is not ImplicitProtection.ENFORCE:
+            return None
+        return await _get(block, made.scope, earlier_id)
+
+    async def create(block: Connection) -> Created:
+        earlier = await find_earlier(block)
+        if earlier is not None:
+            return Created(earlier, is_replay=True)
         written = await write_new(block, [creation])
         assert written, "a generated key is free"
-        return Created(made, is_replay=False), earlier_id
+        return Created(made, is_replay=False)
 
-    created, earlier_id = await database.atomically(create)
+    if creation.charge is None:
+        async with desk.turns:
+            created = await desk.database.atomically(create)
+    else:
+        created = await phases.charge(desk, creation, creation.charge, intent, find_earlier)
     if earlier_id is not None:
         note_repetition(made.scope, earlier_id, protection)
     return created

@@ -11,10 +11,12 @@ import msgspec
 from vintem.brazil.calendar import add_business_days, next_business_day
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix
 from vintem.kit.money import percent_half_up, split_evenly
 from vintem.ledger.model import Account, Capture, ScheduledRelease, Scope
 
 REFUND_DAYS_MAX_PIX: Final = 90
+TXID_CHARACTERS: Final = 25
 
 
 class Status(StrEnum):
@@ -85,15 +87,7 @@ class Terms(msgspec.Struct, frozen=True):
     dispute_fee_cents: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
-    """A move that will come by itself."""
-
-    at: datetime
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True, gc=False):
     """A payment as it stands."""
 
     company_id: int
@@ -113,7 +107,6 @@ class Transaction:
     document_sealed: bytes
     details: str
     terms: Terms
-    steps: Sequence[Step]
     end_to_end_id: str | None
     created_at: datetime
     updated_at: datetime
@@ -122,6 +115,18 @@ class Transaction:
     cancelled_at: datetime | None
     refunded_at: datetime | None
     due_at: datetime | None
+    answered_at: datetime | None = None
+    """When its provider said the first word, where one had to be asked."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its provider has said the first word; before that nothing is told of it."""
+        return self.sequence > 0
+
+    @property
+    def processed_at(self) -> datetime | None:
+        """When its creation was completed; without a value it is still under way."""
+        return (self.answered_at or self.created_at) if self.is_answered else None
 
     @property
     def scope(self) -> Scope:
@@ -141,6 +146,8 @@ class Transaction:
 
     def may_become(self, status: Status) -> bool:
         """Say whether the table of moves, and its past, let it go there."""
+        if not self.is_answered:
+            return False
         if self.status is Status.BLOCKED:
             is_after_paid = self.paid_at is not None
             if is_after_paid != (status in AFTER_PAID) and status is not Status.PAID:
@@ -148,8 +155,7 @@ class Transaction:
         return status in MOVES[self.status]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTransaction:
+class NewTransaction(msgspec.Struct, frozen=True, gc=False):
     """A payment to be written, with what it is found by."""
 
     transaction: Transaction
@@ -187,7 +193,7 @@ class Filter:
     """Which payments of a company are listed."""
 
     scope: Scope
-    statuses: Sequence[Status] | None = None
+    statuses: tuple[Status, ...] | None = None
     payment_method: PaymentMethod | None = None
     created_from: datetime | None = None
     created_before: datetime | None = None
@@ -195,6 +201,17 @@ class Filter:
     document_digest: bytes | None = None
     amount_min: int | None = None
     amount_max: int | None = None
+
+
+def ids_of_reference(reference: str) -> Sequence[str]:
+    """The ids of the payments that a provider may mean by a reference.
+
+    A PIX code has no room for the whole id: its txid leaves out the prefix and the first of the 26
+    characters, which is one of eight.
+    """
+    if len(reference) == TXID_CHARACTERS:
+        return [f"{Prefix.TRANSACTION}_{first}{reference}" for first in "01234567"]
+    return [reference]
 
 
 def check_refund(transaction: Transaction, amount: int | None, *, now: datetime) -> int:

@@ -1,11 +1,11 @@
 """A status changes here and nowhere else: the money, the row, the history and the event."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
@@ -14,6 +14,7 @@ from vintem.ledger.model import HoldKind, Kind
 from vintem.runtime.db import Connection
 from vintem.transactions import store
 from vintem.transactions.model import (
+    PaymentMethod,
     Refund,
     RefundStatus,
     Status,
@@ -53,37 +54,45 @@ async def move(
     return moved
 
 
-async def move_when_due(block: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Do to a locked payment what was due: its next step, or its end when there is none."""
-    if not transaction.steps:
-        over = replace(transaction, due_at=None)
-        if over.may_become(Status.CANCELLED):
-            await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
-        else:
-            await store.update_due(block, over, now=now)
-        return
-    step, *later = transaction.steps
-    due = replace(transaction, steps=later, due_at=later[0].at if later else None)
-    if not transaction.may_become(step.status):
-        await store.update_due(block, due, now=now)
-    elif step.status is Status.PAID and transaction.paid_at is None:
-        await pay(block, due, now=now)
+async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
+    """End a locked payment whose time is over, unless somebody has decided about it before."""
+    over = replace(transaction, due_at=None)
+    if over.may_become(Status.CANCELLED):
+        await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
-        await move(block, due, step.status, None, now=now)
+        await store.update_due(block, over, now=now)
 
 
-async def pay(block: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Book a locked payment that was made."""
-    paid = replace(
+def is_payable(transaction: Transaction) -> bool:
+    """Say whether a payment can be made that never was."""
+    return transaction.paid_at is None and transaction.may_become(Status.PAID)
+
+
+def paid_by(transaction: Transaction, end_to_end_id: str | None, *, now: datetime) -> Transaction:
+    """The payment as it is once paid; what came after its end is late, and never lost."""
+    is_late = transaction.status is Status.CANCELLED
+    is_pix = transaction.payment_method is PaymentMethod.PIX
+    return replace(
         transaction,
         status=Status.PAID,
-        status_reason=None,
+        status_reason=StatusReason.LATE_PAYMENT if is_late else None,
         sequence=transaction.sequence + 1,
+        end_to_end_id=end_to_end_id if is_pix else None,
         paid_at=now,
         updated_at=now,
+        due_at=None,
     )
+
+
+async def pay(
+    block: Connection, transaction: Transaction, *, end_to_end_id: str | None, now: datetime
+) -> Transaction:
+    """Book a locked payment that was made, late or in time."""
+    assert is_payable(transaction), "a payment is made once, and only through the table of moves"
+    paid = paid_by(transaction, end_to_end_id, now=now)
     await ledger.capture_many(block, [capture_of(paid, now=now)], now=now)
     await write_move(block, transaction, paid, now=now)
+    return paid
 
 
 async def write_move(

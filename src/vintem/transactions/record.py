@@ -1,6 +1,6 @@
 """A payment as the world sees it: made once as JSON, and brought up to date when it is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -47,6 +47,18 @@ def record_of(
     if document is not None:
         shown["customer"]["document"]["number"] = document
     return _encode(shown)
+
+
+def details_with_answer(
+    details: str, *, authorization_code: str | None, refused_reason: Mapping[str, str] | None
+) -> str:
+    """Write into a card payment's record what its acquirer answered."""
+    shown = _decode(details)
+    if authorization_code is not None:
+        shown["card"]["authorizationCode"] = authorization_code
+    if refused_reason is not None:
+        shown["refusedReason"] = refused_reason
+    return _encode(shown).decode()
 
 
 def _time(moment: datetime | None) -> PublicTime | None:

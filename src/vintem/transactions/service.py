@@ -1,20 +1,23 @@
 """What integrators, providers and the worker can have done to payments."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from vintem.brazil.br_code import end_to_end_id
+from vintem.companies.model import ImplicitProtection
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused
-from vintem.kit.paging import Cursor
+from vintem.kit.paging import PageRequest
 from vintem.ledger.model import Scope
+from vintem.providers.port import CardAcquirer, Notice
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.runtime.group_commit import GroupCommit
-from vintem.transactions import card_tokens, moves, store
+from vintem.transactions import arrivals, implicit, moves, phases, store
 from vintem.transactions.batches import (
     Confirmed,
     Created,
@@ -24,8 +27,8 @@ from vintem.transactions.batches import (
     create_many,
     creation_order,
     payment_order,
-    write_new,
 )
+from vintem.transactions.listing import Lists, Page
 from vintem.transactions.model import (
     Filter,
     Refund,
@@ -34,40 +37,67 @@ from vintem.transactions.model import (
     Transaction,
     check_refund,
 )
+from vintem.transactions.phases import Desk, refuse_other_intent
 
 log = structlog.get_logger()
 
 SANDBOX_ISPB: Final = "99999999"
 DUE_AT_ONCE_MAX: Final = 100
+PAYMENTS_AT_ONCE_MAX: Final = 64
+ANSWER_POLL_SECONDS: Final = 0.05
 
 
 class Transactions:
     """Creates and confirms payments, many callers to a commit."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, acquirer: CardAcquirer) -> None:
         self._database = database
+        self._desk = Desk(database, acquirer, asyncio.Semaphore(phases.COMMITS_AT_ONCE_MAX))
         self._creations = GroupCommit[Creation, Created](
             database, create_many, sort_key=creation_order
         )
         self._payments = GroupCommit[Payment, Confirmed | None](
-            database, confirm_many, sort_key=payment_order
+            database,
+            confirm_many,
+            sort_key=payment_order,
+            # One at a time: a second group would wait for the balances that the first one holds.
+            flushers=1,
+            rows_max=PAYMENTS_AT_ONCE_MAX,
         )
+        self._lists = Lists(database)
 
     async def close(self) -> None:
         """Write what is waiting, then stop."""
         await self._creations.close()
         await self._payments.close()
 
-    async def create(self, creation: Creation, intent: Intent) -> Created:
-        """Create a payment once an intent."""
-        if creation.card_token_digest is not None:
-            return await self._database.atomically(
-                _creation_by_token(creation, creation.card_token_digest, intent)
-            )
+    async def create(
+        self,
+        creation: Creation,
+        intent: Intent,
+        protection: ImplicitProtection = ImplicitProtection.OFF,
+    ) -> Created:
+        """Create a payment once an intent; protected, also once a request without a key."""
+        if protection is not ImplicitProtection.OFF:
+            return await implicit.create(self._desk, creation, intent, protection)
+        if creation.charge is not None:
+            return await phases.charge(self._desk, creation, creation.charge, intent)
         created = await self._creations.write(creation)
         if created.is_replay:
             refuse_other_intent(created.transaction, intent)
         return created
+
+    async def list(self, wanted: Filter, request: PageRequest, *, now: datetime) -> Page:
+        """Show a page of a list of payments, the newest first."""
+        return await self._lists.page(wanted, request, now=now)
+
+    async def receive(self, notice: Notice, *, now: datetime) -> bool:
+        """Do what a provider tells us, once; false when it told us before."""
+        return await arrivals.receive(self._database, notice, now=now)
+
+    async def finish(self, *, now: datetime) -> int:
+        """Ask what became of charges that were begun and not decided."""
+        return await phases.ask_due(self._database, self._desk.acquirer, now=now)
 
     async def confirm(self, payment: Payment) -> Confirmed:
         """Book a payment that was made; asked again, it is as it was."""
@@ -157,20 +187,27 @@ async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Seq
     return await moves.refunds_of(db, transactions)
 
 
-async def list_page(
-    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
-) -> Sequence[Transaction]:
-    """List payments, the newest first."""
-    return await store.list_page(db, wanted, cursor=cursor, offset=offset, rows_max=rows_max)
+async def look_again(database: Database, *, now: datetime) -> int:
+    """Do what providers told us too early, where its time has come."""
+    return await arrivals.look_again(database, now=now)
 
 
-async def count(db: Connection, wanted: Filter) -> int:
-    """Count payments, as far as anybody wants to know."""
-    return await store.count(db, wanted)
+async def find_processed(
+    db: Connection, transaction: Transaction, *, seconds_max: float
+) -> Transaction:
+    """Wait a little for the first answer to a payment; give it as it stands then."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + seconds_max
+    found: Transaction | None = transaction
+    while found is not None and found.processed_at is None and loop.time() < give_up_at:
+        await asyncio.sleep(ANSWER_POLL_SECONDS)
+        found = await store.find(db, transaction.scope, transaction.transaction_id)
+    assert found is not None, "payments are never deleted"
+    return found
 
 
 async def move_due(database: Database, *, now: datetime) -> int:
-    """Do to every payment what is due by now; any number of workers may do this at once."""
+    """End every payment whose time is over by now; any number of workers may do this at once."""
     moved = 0
     for company_id in await store.list_companies_with_due(database, now=now):
         try:
@@ -184,12 +221,6 @@ async def move_due(database: Database, *, now: datetime) -> int:
     return moved
 
 
-def refuse_other_intent(transaction: Transaction, intent: Intent) -> None:
-    """Refuse a key that stands for another request."""
-    if transaction.fingerprint != intent.fingerprint:
-        raise IntentReused(transaction.created_at)
-
-
 def refuse_illegal(transaction: Transaction, status: Status) -> None:
     """Refuse a move that the table of moves does not have."""
     if not transaction.may_become(status):
@@ -200,38 +231,19 @@ def refuse_illegal(transaction: Transaction, status: Status) -> None:
         )
 
 
-def _creation_by_token(
-    creation: Creation, token_digest: bytes, intent: Intent
-) -> Callable[[Connection], Awaitable[Created]]:
-    """Use up a card token in the commit that creates its payment: both happen, or neither."""
-    made = creation.new.transaction
-
-    async def create(block: Connection) -> Created:
-        if not await card_tokens.spend(block, made.scope, token_digest, now=made.created_at):
-            raise Refusal(ErrorCode.CARD_TOKEN_INVALID)
-        if await write_new(block, [creation]):
-            return Created(made, is_replay=False)
-        [holder] = await store.find_by_keys(block, [made])
-        # The refusal undoes the block, so that the token of another request can still be used.
-        refuse_other_intent(holder, intent)
-        return Created(holder, is_replay=True)
-
-    return create
-
-
 def _due_moves(company_id: int, now: datetime) -> Callable[[Connection], Awaitable[int]]:
     async def move(block: Connection) -> int:
         due = await store.lock_due(block, company_id, now=now, rows_max=DUE_AT_ONCE_MAX)
         for transaction in due:
-            await moves.move_when_due(block, transaction, now=now)
+            await moves.expire(block, transaction, now=now)
         return len(due)
 
     return move
 
 
 async def _lock(block: Connection, scope: Scope, transaction_id: str) -> Transaction:
-    """Lock a payment that somebody decides about: what was due by itself is off."""
+    """Lock a payment that somebody decides about: its time is not up any more."""
     transaction = await store.lock(block, scope, transaction_id)
     if transaction is None:
         raise Refusal(ErrorCode.TRANSACTION_NOT_FOUND)
-    return replace(transaction, steps=(), due_at=None)
+    return replace(transaction, due_at=None)

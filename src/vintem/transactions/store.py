@@ -2,88 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
-from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 from vintem.transactions.model import (
-    Filter,
-    NewTransaction,
     PaymentMethod,
     Refund,
     RefundStatus,
     Status,
     StatusReason,
-    Step,
     Terms,
     Transaction,
 )
-
-
-async def insert_transactions(db: Connection, new: Sequence[NewTransaction]) -> set[str]:
-    """Add payments with their first history row; return the ids of those whose key was free."""
-    made = [each.transaction for each in new]
-    rows = await db.fetch(
-        """
-        with d as (
-            select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
-                $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bytea[],
-                $12::bytea[], $13::text[], $14::bytea[], $15::text[], $16::text[],
-                $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::timestamptz[],
-                $21::timestamptz[], $22::text[], $23::text[]) as d (
-                company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps)
-        ),
-        t as (
-            insert into transaction (
-                company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, sequence)
-            select company_id, transaction_id, environment, status, status_reason, payment_method,
-                amount, fee, installments, external_ref, document_digest, document_sealed,
-                idempotency_key, fingerprint, details, terms, created_at, updated_at, paid_at,
-                expires_at, due_at, end_to_end_id, steps, 1
-            from d
-            on conflict do nothing
-            returning company_id, transaction_id, status, status_reason, created_at
-        ),
-        h as (
-            insert into transaction_history (
-                company_id, transaction_id, sequence, to_status, reason, created_at)
-            select company_id, transaction_id, 1, status, status_reason, created_at from t
-        )
-        select transaction_id from t
-        """,
-        [each.company_id for each in made],
-        [each.transaction_id for each in made],
-        [each.environment for each in made],
-        [each.status for each in made],
-        [each.status_reason for each in made],
-        [each.payment_method for each in made],
-        [each.amount for each in made],
-        [each.fee for each in made],
-        [each.installments for each in made],
-        [each.external_ref for each in new],
-        [each.document_digest for each in new],
-        [each.document_sealed for each in made],
-        [each.idempotency_key for each in made],
-        [each.fingerprint for each in made],
-        [each.details for each in made],
-        [msgspec.json.encode(each.terms).decode() for each in made],
-        [each.created_at for each in made],
-        [each.updated_at for each in made],
-        [each.paid_at for each in made],
-        [each.expires_at for each in made],
-        [each.due_at for each in made],
-        [each.end_to_end_id for each in made],
-        [msgspec.json.encode(each.steps).decode() for each in made],
-    )
-    return {row["transaction_id"] for row in rows}
 
 
 async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequence[Transaction]:
@@ -99,7 +32,7 @@ async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequenc
         [each.environment for each in wanted],
         [each.idempotency_key for each in wanted],
     )
-    return [_transaction(row) for row in rows]
+    return [transaction_of(row) for row in rows]
 
 
 async def find_by_key(db: Connection, scope: Scope, idempotency_key: str) -> Transaction | None:
@@ -113,7 +46,7 @@ async def find_by_key(db: Connection, scope: Scope, idempotency_key: str) -> Tra
         scope.environment,
         idempotency_key,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
 async def find(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
@@ -127,7 +60,7 @@ async def find(db: Connection, scope: Scope, transaction_id: str) -> Transaction
         scope.environment,
         transaction_id,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
 async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction | None:
@@ -142,25 +75,30 @@ async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction
         scope.environment,
         transaction_id,
     )
-    return None if row is None else _transaction(row)
+    return None if row is None else transaction_of(row)
 
 
-async def lock_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
-    """Find payments and keep others from changing them, locked in the order of company and id."""
+async def find_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
+    """Find payments of any number of companies, in the order of company and id."""
+    # The environment is looked at here: named in the join, it makes the planner take the index of
+    # a company's list, and read all of it for each payment.
+    environments = {(scope.company_id, each): scope.environment for scope, each in wanted}
     rows = await db.fetch(
         """
-        select t.* from unnest($1::bigint[], $2::text[], $3::text[]) as w (
-            company_id, environment, transaction_id)
+        select t.* from unnest($1::bigint[], $2::text[]) as w (company_id, transaction_id)
         join transaction t on t.company_id = w.company_id
-            and t.transaction_id = w.transaction_id and t.environment = w.environment
+            and t.transaction_id = w.transaction_id
         order by t.company_id, t.transaction_id
-        for update of t
         """,
-        [scope.company_id for scope, _ in wanted],
-        [scope.environment for scope, _ in wanted],
-        [transaction_id for _, transaction_id in wanted],
+        [company_id for company_id, _ in environments],
+        [transaction_id for _, transaction_id in environments],
     )
-    return [_transaction(row) for row in rows]
+    found = [transaction_of(row) for row in rows]
+    return [
+        each
+        for each in found
+        if environments[(each.company_id, each.transaction_id)] == each.environment
+    ]
 
 
 async def update_moved(
@@ -172,24 +110,23 @@ async def update_moved(
         with d as (
             select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
                 $6::bigint[], $7::text[], $8::text[], $9::timestamptz[], $10::timestamptz[],
-                $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[]) as d (
+                $11::timestamptz[], $12::timestamptz[], $13::text[]) as d (
                 company_id, transaction_id, status, status_reason, refunded_amount, sequence,
                 hold_reference, end_to_end_id, paid_at, cancelled_at, refunded_at, due_at,
-                from_status, steps)
+                from_status)
         ),
         t as (
             update transaction t set status = d.status, status_reason = d.status_reason,
                 refunded_amount = d.refunded_amount, sequence = d.sequence,
                 hold_reference = d.hold_reference, end_to_end_id = d.end_to_end_id,
                 paid_at = d.paid_at, cancelled_at = d.cancelled_at,
-                refunded_at = d.refunded_at, due_at = d.due_at, steps = d.steps,
-                updated_at = $15
+                refunded_at = d.refunded_at, due_at = d.due_at, updated_at = $14
             from d
             where t.company_id = d.company_id and t.transaction_id = d.transaction_id
         )
         insert into transaction_history (
             company_id, transaction_id, sequence, from_status, to_status, reason, created_at)
-        select company_id, transaction_id, sequence, from_status, status, status_reason, $15
+        select company_id, transaction_id, sequence, from_status, status, status_reason, $14
         from d
         """,
         [each.company_id for each, _ in moved],
@@ -205,7 +142,6 @@ async def update_moved(
         [each.refunded_at for each, _ in moved],
         [each.due_at for each, _ in moved],
         [was for _, was in moved],
-        [msgspec.json.encode(each.steps).decode() for each, _ in moved],
         now,
     )
 
@@ -230,12 +166,11 @@ async def update_due(db: Connection, transaction: Transaction, *, now: datetime)
     """Write what is due next for a locked payment, its status unchanged."""
     await db.execute(
         """
-        update transaction set steps = $3, due_at = $4, updated_at = $5
+        update transaction set due_at = $3, updated_at = $4
         where company_id = $1 and transaction_id = $2
         """,
         transaction.company_id,
         transaction.transaction_id,
-        msgspec.json.encode(transaction.steps).decode(),
         transaction.due_at,
         now,
     )
@@ -258,43 +193,6 @@ async def has_entered(db: Connection, transaction: Transaction, status: Status) 
     )
 
 
-async def list_page(
-    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
-) -> Sequence[Transaction]:
-    """List payments, the newest first."""
-    rows = await db.fetch(
-        f"""
-        select * from transaction
-        where company_id = $1 and environment = $2 and {_FILTER}
-            and ($11::timestamptz is null or (created_at, transaction_id) < ($11, $12::text))
-        order by created_at desc, transaction_id desc
-        limit $13 offset $14
-        """,  # noqa: S608 - the filter is a constant
-        *_filter_values(wanted),
-        None if cursor is None else cursor.created_at,
-        None if cursor is None else cursor.id,
-        rows_max,
-        offset,
-    )
-    return [_transaction(row) for row in rows]
-
-
-async def count(db: Connection, wanted: Filter) -> int:
-    """Count payments, as far as anybody wants to know."""
-    counted = await db.fetchval(
-        f"""
-        select count(*) from (
-            select from transaction
-            where company_id = $1 and environment = $2 and {_FILTER}
-            limit $11
-        ) as counted
-        """,  # noqa: S608 - the filter is a constant
-        *_filter_values(wanted),
-        COUNTED_ROWS_MAX,
-    )
-    return int(counted)
-
-
 async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[int]:
     """Companies with a payment that the worker must look at."""
     rows = await db.fetch("select distinct company_id from transaction where due_at <= $1", now)
@@ -315,7 +213,7 @@ async def lock_due(
         now,
         rows_max,
     )
-    return [_transaction(row) for row in rows]
+    return [transaction_of(row) for row in rows]
 
 
 async def insert_refund(db: Connection, refund: Refund) -> bool:
@@ -374,34 +272,8 @@ async def list_refunds(
     return [_refund(row) for row in rows]
 
 
-_FILTER = """
-    ($3::text[] is null or status = any($3))
-    and ($4::text is null or payment_method = $4)
-    and ($5::timestamptz is null or created_at >= $5)
-    and ($6::timestamptz is null or created_at < $6)
-    and ($7::text is null or external_ref = $7)
-    and ($8::bytea is null or document_digest = $8)
-    and ($9::bigint is null or amount >= $9)
-    and ($10::bigint is null or amount <= $10)
-"""
-
-
-def _filter_values(wanted: Filter) -> tuple[object, ...]:
-    return (
-        wanted.scope.company_id,
-        wanted.scope.environment,
-        None if wanted.statuses is None else list(wanted.statuses),
-        wanted.payment_method,
-        wanted.created_from,
-        wanted.created_before,
-        wanted.external_ref,
-        wanted.document_digest,
-        wanted.amount_min,
-        wanted.amount_max,
-    )
-
-
-def _transaction(row: Row) -> Transaction:
+def transaction_of(row: Row) -> Transaction:
+    """Read a payment from its row."""
     reason = row["status_reason"]
     return Transaction(
         company_id=row["company_id"],
@@ -420,8 +292,7 @@ def _transaction(row: Row) -> Transaction:
         hold_reference=row["hold_reference"],
         document_sealed=row["document_sealed"],
         details=row["details"],
-        terms=msgspec.json.decode(row["terms"], type=Terms),
-        steps=msgspec.json.decode(row["steps"], type=list[Step]) if row["steps"] != "[]" else (),
+        terms=_terms(row["terms"]),
         end_to_end_id=row["end_to_end_id"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
@@ -430,7 +301,14 @@ def _transaction(row: Row) -> Transaction:
         cancelled_at=row["cancelled_at"],
         refunded_at=row["refunded_at"],
         due_at=row["due_at"],
+        answered_at=row["answered_at"],
     )
+
+
+@lru_cache(maxsize=10_000)
+def _terms(text: str) -> Terms:
+    """Read what was agreed; the payments of a company mostly say the same."""
+    return msgspec.json.decode(text, type=Terms)
 
 
 def _refund(row: Row) -> Refund:

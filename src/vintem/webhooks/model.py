@@ -1,6 +1,5 @@
 """Events: their ids, and the exact bytes that are kept and sent."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -14,8 +13,7 @@ VERSION: Final = "v1"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One change of one record, ready to be kept and sent."""
 
     company_id: int
@@ -28,8 +26,7 @@ class Event:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, gc=False):
     """What happened to a record: where it stood, where it stands, and how it looks now."""
 
     company_id: int

@@ -1,2 +1,0 @@
--- Kept free: the numbers of migrations have no gaps.
-select;

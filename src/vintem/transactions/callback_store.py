@@ -1,0 +1,163 @@
+"""The SQL of what providers tell us: each thing once, and what became of it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from vintem.ledger.model import Scope
+from vintem.providers.port import Notice, NoticeKind
+from vintem.runtime.db import Connection, Row
+from vintem.transactions.model import Transaction
+
+
+class State(StrEnum):
+    """What became of something we were told."""
+
+    WAITING = "waiting"
+    APPLIED = "applied"
+    IGNORED = "ignored"
+    UNCLAIMED = "unclaimed"
+
+
+async def insert_waiting(
+    db: Connection,
+    notice: Notice,
+    transaction_id: str | None,
+    *,
+    look_at: datetime,
+    now: datetime,
+) -> bool:
+    """Keep what we were told; false when it was told before."""
+    found = await db.fetchval(
+        """
+        insert into provider_callback (
+            company_id, provider, callback_id, environment, kind, reference, transaction_id,
+            sequence, amount, end_to_end_id, code, message, state, look_at, received_at
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'waiting', $13, $14)
+        on conflict do nothing returning true
+        """,
+        notice.company_id,
+        notice.provider,
+        notice.callback_id,
+        notice.environment,
+        notice.kind,
+        notice.reference,
+        transaction_id,
+        notice.sequence,
+        notice.amount,
+        notice.end_to_end_id,
+        notice.code,
+        notice.message,
+        look_at,
+        now,
+    )
+    return bool(found)
+
+
+async def update_state(db: Connection, notice: Notice, state: State, cause: str | None) -> None:
+    """Write down what became of something we were told."""
+    await db.execute(
+        """
+        update provider_callback set state = $4, cause = $5, look_at = null
+        where company_id = $1 and provider = $2 and callback_id = $3
+        """,
+        notice.company_id,
+        notice.provider,
+        notice.callback_id,
+        state,
+        cause,
+    )
+
+
+async def postpone_waiting(db: Connection, transaction: Transaction, *, look_at: datetime) -> None:
+    """Write down when what still waits for a payment is looked at again."""
+    await db.execute(
+        """
+        update provider_callback set look_at = $3
+        where company_id = $1 and transaction_id = $2 and state = 'waiting'
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        look_at,
+    )
+
+
+async def list_waiting(
+    db: Connection, transaction: Transaction
+) -> Sequence[tuple[Notice, datetime]]:
+    """What waits for a locked payment and since when, in the order of its provider's count."""
+    rows = await db.fetch(
+        """
+        select * from provider_callback
+        where company_id = $1 and transaction_id = $2 and state = 'waiting'
+        order by sequence nulls first, received_at, provider, callback_id
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+    )
+    return [(_notice(row), row["received_at"]) for row in rows]
+
+
+async def last_sequence(db: Connection, transaction: Transaction, provider: str) -> int:
+    """How far we have come in a provider's count of a payment; 0 is before the first."""
+    last = await db.fetchval(
+        """
+        select max(sequence) from provider_callback
+        where company_id = $1 and transaction_id = $2 and provider = $3 and state <> 'waiting'
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        provider,
+    )
+    return int(last or 0)
+
+
+async def is_known_transfer(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether a transfer to a payment, of this name and amount, was booked before."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from provider_callback
+                where company_id = $1 and transaction_id = $2 and end_to_end_id = $3
+                    and amount = $4 and kind = 'payment.received'
+                    and state in ('applied', 'unclaimed')
+            )
+            """,
+            transaction.company_id,
+            transaction.transaction_id,
+            notice.end_to_end_id,
+            notice.amount,
+        )
+    )
+
+
+async def list_to_look_at(
+    db: Connection, *, now: datetime, rows_max: int
+) -> Sequence[tuple[Scope, str]]:
+    """Payments for which something waits that must be looked at by now."""
+    rows = await db.fetch(
+        """
+        select distinct company_id, environment, transaction_id from provider_callback
+        where look_at <= $1 and transaction_id is not null limit $2
+        """,
+        now,
+        rows_max,
+    )
+    return [(Scope(row["company_id"], row["environment"]), row["transaction_id"]) for row in rows]
+
+
+def _notice(row: Row) -> Notice:
+    return Notice(
+        company_id=row["company_id"],
+        environment=row["environment"],
+        provider=row["provider"],
+        callback_id=row["callback_id"],
+        kind=NoticeKind(row["kind"]),
+        reference=row["reference"],
+        amount=row["amount"],
+        end_to_end_id=row["end_to_end_id"],
+        sequence=row["sequence"],
+        code=row["code"],
+        message=row["message"],
+    )

@@ -1,0 +1,140 @@
+"""Lists of payments: their pages, the newest first, and how long they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, LongLists, PageRequest
+from vintem.runtime.db import Connection
+from vintem.transactions.model import Filter, Transaction
+from vintem.transactions.store import transaction_of
+
+# Payments are never deleted and only their status changes: a list by anything else only grows.
+SHRINKING_LIST_KEPT: Final = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some payments of a list, and how many there are, counted up to COUNTED_ROWS_MAX."""
+
+    transactions: Sequence[Transaction]
+    counted_rows: int
+    next_cursor: Cursor | None
+
+
+class Lists:
+    """Lists payments; a list that is longer than anybody counts is not counted every time."""
+
+    def __init__(self, database: Connection) -> None:
+        self._database = database
+        self._long = LongLists[Filter]()
+
+    async def page(self, wanted: Filter, request: PageRequest, *, now: datetime) -> Page:
+        """Show a page of a list."""
+        found = await list_page(
+            self._database,
+            wanted,
+            cursor=request.cursor,
+            offset=request.offset,
+            rows_max=request.page_size + 1,
+        )
+        shown = found[: request.page_size]
+        if len(found) > len(shown):
+            last = Cursor(shown[-1].created_at, shown[-1].transaction_id)
+            return Page(shown, await self._count(wanted, now), last)
+        is_end_of_list = request.cursor is None and (found or not request.offset)
+        counted = request.offset + len(found) if is_end_of_list else await self._count(wanted, now)
+        return Page(shown, counted, None)
+
+    async def _count(self, wanted: Filter, now: datetime) -> int:
+        if self._long.knows(wanted, now):
+            return COUNTED_ROWS_MAX
+        counted = await count(self._database, wanted)
+        if counted == COUNTED_ROWS_MAX:
+            is_growing = wanted.statuses is None
+            self._long.remember(wanted, until=None if is_growing else now + SHRINKING_LIST_KEPT)
+        return counted
+
+
+async def list_page(
+    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
+) -> Sequence[Transaction]:
+    """List payments, the newest first."""
+    statement, values = page_statement(wanted, cursor=cursor, offset=offset, rows_max=rows_max)
+    return [transaction_of(row) for row in await db.fetch(statement, *values)]
+
+
+async def count(db: Connection, wanted: Filter) -> int:
+    """Count payments, as far as anybody wants to know."""
+    statement, values = count_statement(wanted)
+    return int(await db.fetchval(statement, *values))
+
+
+def page_statement(
+    wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
+) -> tuple[str, Sequence[object]]:
+    """The statement of a page and its values."""
+    conditions, values = _conditions(wanted, cursor)
+    number = len(values)
+    walks = _walks("*", conditions, limit=f"${number + 1}")
+    return (
+        f"""
+        select * from ({walks}) as walked
+        order by created_at desc, transaction_id desc limit ${number + 2} offset ${number + 3}
+        """,  # noqa: S608 - of fixed parts; every value is bound
+        [*values, offset + rows_max, rows_max, offset],
+    )
+
+
+def count_statement(wanted: Filter) -> tuple[str, Sequence[object]]:
+    """The statement of a total and its values."""
+    conditions, values = _conditions(wanted, None)
+    walks = _walks("transaction_id", conditions, limit=str(COUNTED_ROWS_MAX))
+    return (
+        f"select count(*) from (select from ({walks}) as walked limit {COUNTED_ROWS_MAX}) as c",  # noqa: S608 - of fixed parts; every value is bound
+        values,
+    )
+
+
+def _walks(columns: str, conditions: Sequence[str], *, limit: str) -> str:
+    """Each condition's rows from the index that has them in order, as few as are needed."""
+    return " union all ".join(
+        f"""
+        (select {columns} from transaction where company_id = $1 and environment = $2 {condition}
+        order by created_at desc, transaction_id desc limit {limit})
+        """  # noqa: S608 - of fixed parts; every value is bound
+        for condition in conditions
+    )
+
+
+def _conditions(wanted: Filter, cursor: Cursor | None) -> tuple[Sequence[str], Sequence[object]]:
+    """What the given filters ask, one condition for each walk, and the values they name."""
+    values: list[object] = [wanted.scope.company_id, wanted.scope.environment]
+    shared = ""
+    for asks, value in (
+        ("payment_method =", wanted.payment_method),
+        ("created_at >=", wanted.created_from),
+        ("created_at <", wanted.created_before),
+        ("external_ref =", wanted.external_ref),
+        ("document_digest =", wanted.document_digest),
+        ("amount >=", wanted.amount_min),
+        ("amount <=", wanted.amount_max),
+    ):
+        if value is not None:
+            values.append(value)
+            shared += f" and {asks} ${len(values)}"
+    if cursor is not None:
+        values += [cursor.created_at, cursor.id]
+        shared += f" and (created_at, transaction_id) < (${len(values) - 1}, ${len(values)})"
+    if wanted.statuses is None:
+        return [shared], values
+    if wanted.external_ref is not None or wanted.document_digest is not None:
+        values.append(list(wanted.statuses))
+        return [f"{shared} and status = any(${len(values)})"], values
+    # The index has the payments of one status in order: several statuses are several walks.
+    conditions = []
+    for status in wanted.statuses:
+        values.append(status)
+        conditions.append(f"{shared} and status = ${len(values)}")
+    return conditions, values

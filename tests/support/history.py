@@ -1,0 +1,168 @@
+"""Years of a company's payments and of its books, written at once.
+
+Events and the history of each payment are left out: nothing that is measured reads them. So the
+audit, which misses them, is not for a database with such payments.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from support.api import Shop
+from vintem.ledger import store
+from vintem.runtime.db import Connection, Database
+
+TABLES = ("transaction", "posting", "release_schedule", "release_day")
+DAYS = 40
+"""How long ago the first payment was; the last one is of a minute ago."""
+POPULAR_REF = "assinatura"
+AMOUNT = 1_000
+SHOWN = 200
+"""How many of the newest carry their whole record; the others are short, to be written soon."""
+SHORT = '{"pix":null,"customer":{"document":{"number":"*"}}}'
+
+# Payment n of a company: six in ten are pending, three were paid by card, one failed; the three
+# oldest are blocked. Half of what was paid still waits for its day.
+PAYMENTS = """
+    create temporary table payment on commit drop as
+    select n, 'tx_' || lpad(n::text, 26, '0') as id,
+        now() - interval '1 minute' - ($1 - n) * (interval '1 day' * $2 / $1) as created_at,
+        case when n <= 3 then 'blocked' when n % 10 < 3 then 'paid'
+            when n % 10 < 9 then 'pending' else 'failed' end as status
+    from generate_series(1, $1) as n
+"""
+
+
+async def write_histories(database: Database, histories: Mapping[Shop, int]) -> None:
+    """Write so many payments of each company, and leave the database as it is on a quiet day."""
+    async with without_indexes(database):
+        for shop, rows in histories.items():
+            # Gives the others their form.
+            await shop.create(AMOUNT)
+            async with database.patient() as block:
+                await write_history(block, shop.scope.company_id, rows)
+    connection = await asyncpg.connect(database.url)
+    try:
+        await connection.execute(f"vacuum (analyze) {', '.join(TABLES)}")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
+
+
+async def write_history(block: Connection, company_id: int, rows: int) -> None:
+    """Write so many payments of a company, in the form of its one payment."""
+    await block.execute(PAYMENTS.replace("$1", str(rows)).replace("$2", str(DAYS)))
+    kept = ", ".join(await _kept_columns(block))
+    await block.execute(
+        f"""
+        insert into transaction ({kept}, transaction_id, status, payment_method, amount,
+            external_ref, document_digest, idempotency_key, details, created_at, updated_at,
+            paid_at, expires_at, due_at)
+        select {kept}, p.id, p.status,
+            case p.status when 'pending' then 'pix' else 'credit_card' end, {AMOUNT},
+            case when n % 5 = 3 then '{POPULAR_REF}' else 'pedido ' || n end,
+            case when n % ({rows} / 5) = 0 then document_digest
+                else sha256((n % 200000)::text::bytea) end,
+            'k' || n, case when n <= 3 or n > {rows} - {SHOWN} or n % ({rows} / 5) = 0
+                then replace(details, t.transaction_id, p.id) else '{SHORT}' end,
+            p.created_at, p.created_at,
+            case p.status when 'paid' then p.created_at end,
+            p.created_at + interval '1 hour', null
+        from payment p cross join (
+            select * from transaction where company_id = $1 limit 1
+        ) t order by n
+        """,
+        company_id,
+    )
+    await store.insert_accounts(block, [company_id])
+    await _book(block, company_id)
+
+
+async def _book(block: Connection, company_id: int) -> None:
+    """Post what was paid: every other payment is available, the rest waits."""
+    await block.execute(
+        f"""
+        insert into posting (
+            company_id, environment, kind, reference, codes, amounts, versions,
+            available_amount, available_version, available_after, created_at)
+        select $1, 'test', 'capture', id, array['receivable', code],
+            array[{-AMOUNT}, {AMOUNT}], array[0, version],
+            case code when 'available' then {AMOUNT} end,
+            case code when 'available' then version end,
+            case code when 'available' then version * {AMOUNT} end, created_at
+        from (
+            select id, code, created_at, row_number() over (partition by code order by n) as version
+            from (
+                select *, case n % 2 when 0 then 'available' else 'release' end as code
+                from payment where status = 'paid'
+            ) coded
+        ) numbered
+        """,
+        company_id,
+    )
+    await block.execute(
+        f"""
+        insert into release_schedule (
+            company_id, environment, transaction_id, account, part, due_on, amount, open)
+        select $1, 'test', id, 'release', 1, current_date + 1 + (n / 2 % 30)::int,
+            {AMOUNT}, {AMOUNT}
+        from payment where status = 'paid' and n % 2 = 1
+        """,
+        company_id,
+    )
+    await block.execute(
+        """
+        insert into release_day (company_id, environment, account, due_on, waiting)
+        select company_id, environment, account, due_on, sum(open) from release_schedule
+        where company_id = $1 group by company_id, environment, account, due_on
+        """,
+        company_id,
+    )
+    await block.execute(
+        """
+        update account a set balance = p.total, version = p.legs
+        from (
+            select case n % 2 when 0 then 'available' else 'release' end as code,
+                count(*) as legs, count(*) * $2::bigint as total
+            from payment where status = 'paid' group by 1
+        ) p
+        where a.company_id = $1 and a.environment = 'test' and a.code = p.code
+        """,
+        company_id,
+        AMOUNT,
+    )
+
+
+async def _kept_columns(block: Connection) -> Sequence[str]:
+    rows = await block.fetch(
+        """
+        select column_name from information_schema.columns
+        where table_name = 'transaction' and column_name <> all(array[
+            'transaction_id', 'status', 'payment_method', 'amount', 'external_ref',
+            'document_digest', 'idempotency_key', 'details', 'created_at', 'updated_at',
+            'paid_at', 'expires_at', 'due_at'
+        ])
+        """
+    )
+    return [row["column_name"] for row in rows]
+
+
+@asynccontextmanager
+async def without_indexes(database: Database) -> AsyncIterator[None]:
+    """Drop the indexes that no key needs, and build them again afterwards, which is quicker."""
+    rows = await database.fetch(
+        """
+        select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as made
+        from pg_index where indrelid = any($1::regclass[]) and not indisunique
+        """,
+        list(TABLES),
+    )
+    for row in rows:
+        await database.execute(f"drop index {row['name']}")
+    yield
+    async with database.patient() as block:
+        await block.execute("set local maintenance_work_mem = '256MB'")
+        await block.execute("set local wal_compression = off")
+        for row in rows:
+            await block.execute(row["made"])
