@@ -36,6 +36,7 @@ from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
+from vintem.withdrawal_commands import withdrawal_app
 
 app: Final = typer.Typer(
     help="Vintém: payments, withdrawals and a hosted checkout for Brazil.",
@@ -48,6 +49,7 @@ key_app: Final = typer.Typer(help="API keys.", no_args_is_help=True)
 process_app: Final = typer.Typer(no_args_is_help=True)
 app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
+app.add_typer(withdrawal_app, name="withdrawal")
 app.add_typer(process_app, name="process", hidden=True)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]

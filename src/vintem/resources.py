@@ -4,17 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
 from vintem.providers.faults import Faults
+from vintem.providers.payout_simulator import PayoutSimulator
 from vintem.providers.simulator import SIMULATOR, Simulator
+from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
 from vintem.transactions.service import Transactions
+from vintem.withdrawals.dispatch import Dispatcher
 
 IDLE_WINDOW_SECONDS = 120
 
@@ -32,6 +36,8 @@ class Resources:
 
     database: Database
     transactions: Transactions
+    payouts: PayoutSimulator
+    dispatcher: Dispatcher
     simulator: Simulator
     callback_secrets: Mapping[str, bytes]
     """What each provider signs its callbacks with."""
@@ -60,6 +66,10 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
+    failpoints.arm(Path(settings.failpoints) if settings.failpoints else None)
+    sealer = Sealer(pepper)
+    payouts = PayoutSimulator(database)
+    dispatcher = Dispatcher(database, payouts, sealer)
     callback_secret = derive(pepper, b"callbacks of " + SIMULATOR.encode())
     simulator = Simulator(
         database,
@@ -74,12 +84,14 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     resources = Resources(
         database=database,
         transactions=transactions,
+        payouts=payouts,
+        dispatcher=dispatcher,
         simulator=simulator,
         callback_secrets={simulator.name: callback_secret},
         callback_url=settings.callback_url or _own_address(settings),
         balances=balances,
         keyring=keyring,
-        sealer=Sealer(pepper),
+        sealer=sealer,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
         pepper=pepper,
@@ -102,6 +114,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
             chore.cancel()
         # One that has died must not keep the rest from being closed.
         await asyncio.wait(chores)
+        await dispatcher.close()
         await transactions.close()
         await balances.close()
         if shared_limiter is not None:

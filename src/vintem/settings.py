@@ -243,6 +243,21 @@ class Settings:
         "Answer GET /metrics on the public address too.",
         allowed="1 or 0",
     )
+    test_mode: bool = setting(
+        "VINTEM_TEST_MODE",
+        _flag,
+        "0",
+        "For tests of the platform itself, never where money is real: lets VINTEM_FAILPOINTS work.",
+        allowed="1 or 0",
+    )
+    failpoints: str = setting(
+        "VINTEM_FAILPOINTS",
+        str,
+        "",
+        "Folder where a test arms the points at which a process dies; needs VINTEM_TEST_MODE=1."
+        " Empty: none.",
+        allowed="a path",
+    )
     callback_url: str = setting(
         "VINTEM_CALLBACK_URL",
         _public_url,
@@ -299,7 +314,12 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
                 f"{declared.metadata['variable']}{shown} is not allowed:"
                 f" it must be {declared.metadata['allowed']}."
             ) from error
-    return Settings(**values)  # type: ignore[arg-type]
+    settings = Settings(**values)  # type: ignore[arg-type]
+    if settings.failpoints and not settings.test_mode:
+        raise SettingsError(
+            "VINTEM_FAILPOINTS lets processes die on purpose: it needs VINTEM_TEST_MODE=1."
+        )
+    return settings
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:

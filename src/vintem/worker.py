@@ -16,6 +16,7 @@ from vintem.runtime.db import DatabaseUnavailableError
 from vintem.runtime.rate_limit import forget_idle_windows
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
+from vintem.withdrawals import dispatch
 
 log = structlog.get_logger()
 
@@ -77,6 +78,16 @@ async def forget_card_tokens(resources: Resources) -> int:
     return await card_tokens.forget_expired(resources.database, now=utc_now())
 
 
+async def send_withdrawals(resources: Resources) -> int:
+    """Send withdrawals that are due, and ask about those whose outcome is not known."""
+    return await resources.dispatcher.run()
+
+
+async def watch_withdrawals(resources: Resources) -> int:
+    """Raise the alarm about withdrawals whose outcome has not been known for too long."""
+    return await dispatch.count_overdue(resources.database, now=utc_now())
+
+
 async def forget_implicit_intents(resources: Resources) -> int:
     """Delete the memory of requests without a key that is older than a day."""
     return await intents.forget_old(resources.database, now=utc_now())
@@ -88,6 +99,8 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("simulated callbacks", 0.5, send_simulated_callbacks),
     Duty("waiting callbacks", 5.0, do_waiting_callbacks),
     Duty("money to release", 5.0, release_money),
+    Duty("withdrawals", 0.5, send_withdrawals),
+    Duty("overdue withdrawals", 30.0, watch_withdrawals),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),

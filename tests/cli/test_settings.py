@@ -46,6 +46,7 @@ WRONG = {
     "VINTEM_LOG_LEVEL": ["loud", "[/x]"],
     "VINTEM_METRICS_PORT": ["metrics", "65536"],
     "VINTEM_METRICS_PUBLIC": ["maybe"],
+    "VINTEM_TEST_MODE": ["maybe"],
     "VINTEM_CALLBACK_URL": ["127.0.0.1:8080", "ftp://example.com"],
     "VINTEM_SIMULATOR_SEED": ["-1", "chance"],
     "VINTEM_SIMULATOR_FAULTS": [
@@ -57,7 +58,7 @@ WRONG = {
     "VINTEM_DRAIN_NOTICE_SECONDS": ["-1", "61", "nan", "soon"],
     "VINTEM_DRAIN_SECONDS": ["-1", "61", "inf"],
 }
-TRIED_ONLY = {"VINTEM_DATA", "VINTEM_HOST"}
+TRIED_ONLY = {"VINTEM_DATA", "VINTEM_HOST", "VINTEM_FAILPOINTS"}
 SECRET = {"DATABASE_URL", "VINTEM_PEPPER"}
 ALLOWED = {item.metadata["variable"]: item.metadata["allowed"] for item in fields(Settings)}
 COMMANDS = (["demo"], ["serve"], ["work"], ["migrate"], ["audit"], ["company", "list"])

@@ -2,15 +2,27 @@
 
 from collections.abc import Sequence
 
-from vintem.api import balance, callbacks, card_tokens, health, pictures, sandbox, transactions
+from vintem.api import (
+    balance,
+    callbacks,
+    card_tokens,
+    health,
+    pictures,
+    sandbox,
+    transactions,
+    withdrawal_sandbox,
+    withdrawals,
+)
 from vintem.api.call import Route
 
 TABLE: Sequence[Route] = (
     *transactions.ROUTES,
     *pictures.ROUTES,
     *card_tokens.ROUTES,
+    *withdrawals.ROUTES,
     *balance.ROUTES,
     *sandbox.ROUTES,
+    *withdrawal_sandbox.ROUTES,
     *callbacks.ROUTES,
     *health.ROUTES,
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
 
@@ -12,18 +11,20 @@ from vintem.api.body import validation_refusal
 from vintem.api.boleto_order import boleto_faults, boleto_part
 from vintem.api.call import Call
 from vintem.api.card_order import card_faults, card_part, refuse_raw_card
+from vintem.api.metadata import metadata_faults
+from vintem.api.paging import read_moment
 from vintem.api.payment_part import PaymentPart
 from vintem.api.pix_order import pix_part
+from vintem.api.postback import check_postback_url
 from vintem.api.transaction_shapes import CustomerBody, TransactionBody, TransactionQuery
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
 from vintem.brazil.phone import normalise_phone
 from vintem.companies.model import Caller, Environment
-from vintem.kit.clock import parse_public_time, public_time, start_of_business_day
+from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent
 from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
-from vintem.kit.urls import UrlFault, parse_web_url
 from vintem.ledger.model import Scope
 from vintem.runtime.crypto import Sealer
 from vintem.transactions.batches import Creation
@@ -36,8 +37,6 @@ from vintem.transactions.model import (
     Transaction,
 )
 
-METADATA_KEYS_MAX: Final = 50
-METADATA_BYTES_MAX: Final = 4 * 1024
 DOCUMENT_PURPOSE: Final = b"customer document"
 CPF_CHARACTERS: Final = 11
 
@@ -193,30 +192,17 @@ def check_order(
         total += order.shipping.fee if order.shipping else 0
         if total != order.amount:
             raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
-    if order.postback_url is not None:
-        is_test = caller.environment is Environment.TEST
-        check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
+    is_test = caller.environment is Environment.TEST
+    check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
     if caller.environment is Environment.LIVE:
         refuse_raw_card(order)
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     return document
 
 
-def check_postback_url(text: str, *, allows_loopback: bool) -> None:
-    """Refuse an address that is not called, whatever it resolves to."""
-    parsed = parse_web_url(text, allows_loopback=allows_loopback)
-    if isinstance(parsed, UrlFault):
-        raise Refusal(ErrorCode.INVALID_URL, parsed, details={"field": "postbackUrl"})
-
-
 def check_form(order: TransactionBody) -> None:
     """Refuse what the declared shape cannot say."""
-    faults = []
-    if order.metadata is not None:
-        if len(order.metadata) > METADATA_KEYS_MAX:
-            faults.append(("metadata", f"has more than {METADATA_KEYS_MAX} keys"))
-        elif len(_encode(order.metadata)) > METADATA_BYTES_MAX:
-            faults.append(("metadata", f"is larger than {METADATA_BYTES_MAX // 1024} KiB"))
+    faults = metadata_faults(order.metadata)
     if order.customer.phone is not None and normalise_phone(order.customer.phone) is None:
         faults.append(("customer.phone", "is not a Brazilian telephone number"))
     if order.ip is not None and not _is_address(order.ip):
@@ -263,8 +249,8 @@ def filter_of(call: Call, query: TransactionQuery) -> Filter:
     """Turn a list's query into what is looked for."""
     faults: list[dict[str, str]] = []
     statuses = _statuses(query.status, faults)
-    created_from = _moment("startDate", query.start_date, faults, is_end=False)
-    created_before = _moment("endDate", query.end_date, faults, is_end=True)
+    created_from = read_moment("startDate", query.start_date, faults, is_end=False)
+    created_before = read_moment("endDate", query.end_date, faults, is_end=True)
     digest = None
     if query.customer_document is not None:
         number = normalise_cpf(query.customer_document) or normalise_cnpj(query.customer_document)
@@ -308,26 +294,6 @@ def _statuses(text: str | None, faults: list[dict[str, str]]) -> tuple[Status, .
         faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
         return None
     return tuple(dict.fromkeys(Status(word) for word in words))
-
-
-def _moment(
-    field: str, text: str | None, faults: list[dict[str, str]], *, is_end: bool
-) -> datetime | None:
-    """Read a business day or a public time; an end is inclusive, so what follows it is returned."""
-    if text is None:
-        return None
-    try:
-        if "T" in text:
-            moment = parse_public_time(text)
-            return moment + timedelta(milliseconds=1) if is_end else moment
-        day = date.fromisoformat(text)
-        if day.isoformat() != text:
-            raise ValueError("the other forms of ISO 8601 are not ours")  # noqa: TRY301
-        return start_of_business_day(day + timedelta(days=1) if is_end else day)
-    except (ValueError, OverflowError):
-        message = "must be a day (YYYY-MM-DD) or a public time (YYYY-MM-DDTHH:MM:SS.mmmZ)"
-        faults.append({"field": field, "message": message})
-        return None
 
 
 def _is_address(text: str) -> bool:

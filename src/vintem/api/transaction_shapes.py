@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from vintem.api.call import Body, Query, Reply
+from vintem.api.paging import PaginationReply
 from vintem.brazil.boleto import FineKind
 from vintem.brazil.cards import CardBrand
 from vintem.kit.clock import PublicTime
@@ -303,17 +304,6 @@ class TransactionReply(Reply, frozen=True):
     pix_qr_code: str | None
     pix_qr_code_image: str | None
     boleto_url: str | None
-
-
-class PaginationReply(Reply, frozen=True):
-    """Where in a list this page stands."""
-
-    page: int | None
-    page_size: int
-    total: int
-    total_pages: int
-    total_capped: bool
-    next_cursor: str | None
 
 
 class TransactionList(Reply, frozen=True):

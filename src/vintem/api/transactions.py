@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from vintem.api.body import validation_refusal
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
+from vintem.api.paging import pagination_reply, read_page
 from vintem.api.transaction_order import (
     CustomerDocument,
     filter_of,
@@ -16,7 +16,6 @@ from vintem.api.transaction_order import (
     unseal_document,
 )
 from vintem.api.transaction_shapes import (
-    PaginationReply,
     RefundBody,
     RefundReply,
     TransactionBody,
@@ -29,7 +28,7 @@ from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.kit.paging import PageFault, page_request, pagination
+from vintem.kit.paging import pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Created, Creation
@@ -45,14 +44,6 @@ IN_FLIGHT_MAX: Final = timedelta(seconds=30)
 """After so long a first call that got no answer will not give one any more."""
 IN_FLIGHT_RETRY_SECONDS: Final = 1
 ANSWER_SECONDS_MAX: Final = 1.0
-
-PAGE_FAULTS = {
-    PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
-    PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
-    PageFault.TOO_DEEP: ("page", "is too deep: page × pageSize may be 10000; go on with cursor"),
-    PageFault.CURSOR_INVALID: ("cursor", "is not a cursor of this list"),
-    PageFault.PAGE_AND_CURSOR: ("cursor", "cannot be combined with page"),
-}
 
 
 async def create_transaction(call: Call) -> Answer:
@@ -112,10 +103,7 @@ async def read_transaction(call: Call) -> Answer:
 async def list_transactions(call: Call) -> Answer:
     """List payments, the newest first."""
     query = call.query_as(TransactionQuery)
-    page = page_request(page=query.page, page_size=query.page_size, cursor=query.cursor)
-    if isinstance(page, PageFault):
-        field, message = PAGE_FAULTS[page]
-        raise validation_refusal([{"field": field, "message": message}])
+    page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
     refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
     where = pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
@@ -124,14 +112,7 @@ async def list_transactions(call: Call) -> Answer:
             transactions=[
                 msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
             ],
-            pagination=PaginationReply(
-                page=where.page,
-                page_size=where.page_size,
-                total=where.total,
-                total_pages=where.total_pages,
-                total_capped=where.total_capped,
-                next_cursor=where.next_cursor,
-            ),
+            pagination=pagination_reply(where),
         )
     )
 

@@ -126,6 +126,26 @@ class CompanyTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class WithdrawalRules:
+    """What a company's withdrawals are held to; None is no limit. Amounts include the fee."""
+
+    cents_max: int | None = None
+    daily_cents_max: int | None = None
+    automatic_cents_max: int | None = None
+    approves_new_destinations: bool = False
+    approves_crypto: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalPolicy:
+    """The rules as they stand at this moment, and whether anything may leave at all."""
+
+    rules: WithdrawalRules
+    is_paused: bool
+    implicit_protection: ImplicitProtection
+
+
+@dataclass(frozen=True, slots=True)
 class Company:
     """A company as it stands."""
 

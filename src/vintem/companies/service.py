@@ -17,6 +17,8 @@ from vintem.companies.model import (
     KeyType,
     Limits,
     Network,
+    WithdrawalPolicy,
+    WithdrawalRules,
 )
 from vintem.kit.ids import Prefix, new_id
 from vintem.runtime.db import Connection, Database
@@ -150,6 +152,29 @@ async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:
 async def fee_plan(db: Connection, company_id: int) -> FeePlan:
     """What a company pays."""
     return FeePlan(await store.list_fees(db, company_id))
+
+
+async def withdrawal_policy(db: Connection, company_id: int) -> WithdrawalPolicy:
+    """What a company's withdrawals are held to at this moment, its own pause and everybody's."""
+    return await store.find_withdrawal_policy(db, company_id)
+
+
+async def set_withdrawal_rules(
+    db: Connection, company_id: int, rules: WithdrawalRules
+) -> WithdrawalRules:
+    """Set all rules of a company's withdrawals; the next one is held to them."""
+    await store.update_withdrawal_rules(db, company_id, rules)
+    return rules
+
+
+async def pause_withdrawals(db: Connection, company_id: int, *, is_paused: bool) -> None:
+    """Stop a company's withdrawals at once, or let them go on."""
+    await store.update_withdrawals_paused(db, company_id, is_paused=is_paused)
+
+
+async def pause_all_withdrawals(db: Connection, *, is_paused: bool) -> None:
+    """Stop everybody's withdrawals at once, or let them go on."""
+    await store.upsert_all_withdrawals_paused(db, is_paused=is_paused)
 
 
 async def create_key(

@@ -17,6 +17,8 @@ from vintem.companies.model import (
     KeyType,
     Limits,
     Method,
+    WithdrawalPolicy,
+    WithdrawalRules,
 )
 from vintem.runtime.db import Connection, Row
 
@@ -184,6 +186,67 @@ async def list_fees(db: Connection, company_id: int) -> Sequence[Fee]:
         )
         for row in rows
     ]
+
+
+async def find_withdrawal_policy(db: Connection, company_id: int) -> WithdrawalPolicy:
+    """Read what a company's withdrawals are held to."""
+    row = await db.fetchrow(
+        """
+        select c.*, c.withdrawals_paused or c.status = 'suspended'
+            or exists (select from platform_switch where name = 'withdrawals_paused' and is_on)
+            as is_paused
+        from company c where c.company_id = $1
+        """,
+        company_id,
+    )
+    assert row is not None, "a withdrawal belongs to a company"
+    return WithdrawalPolicy(
+        rules=WithdrawalRules(
+            cents_max=row["withdrawal_cents_max"],
+            daily_cents_max=row["withdrawal_daily_cents_max"],
+            automatic_cents_max=row["withdrawal_automatic_cents_max"],
+            approves_new_destinations=row["approves_new_destinations"],
+            approves_crypto=row["approves_crypto"],
+        ),
+        is_paused=row["is_paused"],
+        implicit_protection=ImplicitProtection(row["implicit_protection"]),
+    )
+
+
+async def update_withdrawal_rules(db: Connection, company_id: int, rules: WithdrawalRules) -> None:
+    """Set all rules of a company's withdrawals."""
+    await db.execute(
+        """
+        update company set withdrawal_cents_max = $2, withdrawal_daily_cents_max = $3,
+            withdrawal_automatic_cents_max = $4, approves_new_destinations = $5,
+            approves_crypto = $6
+        where company_id = $1
+        """,
+        company_id,
+        rules.cents_max,
+        rules.daily_cents_max,
+        rules.automatic_cents_max,
+        rules.approves_new_destinations,
+        rules.approves_crypto,
+    )
+
+
+async def update_withdrawals_paused(db: Connection, company_id: int, *, is_paused: bool) -> None:
+    """Stop a company's withdrawals, or let them go on."""
+    await db.execute(
+        "update company set withdrawals_paused = $2 where company_id = $1", company_id, is_paused
+    )
+
+
+async def upsert_all_withdrawals_paused(db: Connection, *, is_paused: bool) -> None:
+    """Stop everybody's withdrawals, or let them go on."""
+    await db.execute(
+        """
+        insert into platform_switch (name, is_on) values ('withdrawals_paused', $1)
+        on conflict (name) do update set is_on = excluded.is_on
+        """,
+        is_paused,
+    )
 
 
 async def insert_key(db: Connection, key: ApiKey, *, digest: bytes) -> None:

@@ -35,6 +35,7 @@ class Prefix(StrEnum):
     EVENT = "evt"
     API_KEY = "key"
     IDEMPOTENCY = "idem"
+    DECISION = "dec"
 
 
 def new_id(prefix: Prefix) -> str:

@@ -25,6 +25,7 @@ class Account(StrEnum):
     BANK = "bank"
     RECEIVABLE = "receivable"
     SUSPENSE = "suspense"
+    FX = "fx"
 
 
 BALANCED: Final = (
@@ -62,6 +63,9 @@ class Kind(StrEnum):
     CHARGEBACK = "chargeback"
     CHARGEBACK_FEE = "chargeback_fee"
     CHARGEBACK_WON = "chargeback_won"
+    WITHDRAWAL = "withdrawal"
+    WITHDRAWAL_PAID = "withdrawal_paid"
+    WITHDRAWAL_RETURNED = "withdrawal_returned"
 
 
 class Scope(msgspec.Struct, frozen=True, gc=False):
@@ -185,6 +189,37 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     fee: int
     releases: Sequence[ScheduledRelease] = ()
     """What does not become available at once, in the release and in the reserve account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """A withdrawal as the ledger sees it: what is held, what the recipient gets, what we keep."""
+
+    scope: Scope
+    withdrawal_id: str
+    net_amount: int
+    fee: int
+    bought: "Purchase | None" = None
+
+    @property
+    def total(self) -> int:
+        """What the company is debited."""
+        return self.net_amount + self.fee
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What reais are changed into: an asset in its smallest unit, at a rate that was quoted."""
+
+    asset: str
+    units: int
+    exchange_rate: str
+    rate_source: str
+    quoted_at: datetime
+
+    def __post_init__(self) -> None:
+        """Refuse to be nothing."""
+        assert self.units > 0, "something is bought"
 
 
 @dataclass(frozen=True, slots=True)

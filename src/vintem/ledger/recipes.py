@@ -9,6 +9,7 @@ from vintem.ledger.model import (
     HoldKind,
     Kind,
     Leg,
+    Payout,
     Posting,
     Scope,
     Split,
@@ -145,6 +146,27 @@ def dispute_fee(scope: Scope, reference: str, split: Split) -> Posting:
             Account.DEBT: -split.debt,
             Account.FEE: split.amount,
         },
+    )
+
+
+def payout_paid(payout: Payout) -> Posting:
+    """Let a withdrawal leave: to the bank, or into what is bought with it; the fee is ours."""
+    to = Account.BANK if payout.bought is None else Account.FX
+    return _posting(
+        payout.scope,
+        Kind.WITHDRAWAL_PAID,
+        payout.withdrawal_id,
+        {Account.PAYOUT: -payout.total, to: payout.net_amount, Account.FEE: payout.fee},
+    )
+
+
+def payout_returned(payout: Payout) -> Posting:
+    """Give all that was held for a withdrawal back."""
+    return _posting(
+        payout.scope,
+        Kind.WITHDRAWAL_RETURNED,
+        payout.withdrawal_id,
+        {Account.PAYOUT: -payout.total, Account.AVAILABLE: payout.total},
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from vintem.kit.clock import business_day
-from vintem.ledger import recipes, store
+from vintem.ledger import payout_store, recipes, store
 from vintem.ledger.model import (
     BALANCED,
     Account,
@@ -16,6 +16,7 @@ from vintem.ledger.model import (
     Hold,
     HoldKind,
     Kind,
+    Payout,
     Posting,
     Resolution,
     Scope,
@@ -146,6 +147,41 @@ async def book_unclaimed(
     """Keep money that came in and belongs to no payment where somebody looks at it."""
     posting = recipes.unclaimed(scope, reference, source=source, amount=amount)
     await _post(block, [posting], now)
+
+
+async def hold_payout(block: Connection, payout: Payout, *, now: datetime) -> bool:
+    """Take a withdrawal's money aside, or say that there is not enough; never into debt."""
+    return await payout_store.hold_and_lock_accounts(block, payout, now=now)
+
+
+async def pay_held(block: Connection, payout: Payout, *, now: datetime) -> None:
+    """Let the money that is held for a withdrawal leave."""
+    await _end_payout(block, payout, Resolution.PAID_OUT, now)
+    await _post(block, [recipes.payout_paid(payout)], now)
+    if payout.bought is not None:
+        await payout_store.insert_asset_posting(block, payout, payout.bought, now=now)
+
+
+async def return_held(block: Connection, payout: Payout, *, now: datetime) -> None:
+    """Give back all the money that is held for a withdrawal."""
+    await _end_payout(block, payout, Resolution.RESTORED, now)
+    posting = recipes.payout_returned(payout)
+    await _post(block, [posting], now)
+    # A debt may have come up meanwhile, and whoever owes has nothing free.
+    await _recover_debts(block, {payout.scope: f"{posting.kind}/{posting.reference}"}, now)
+
+
+async def _end_payout(
+    block: Connection, payout: Payout, resolution: Resolution, now: datetime
+) -> None:
+    held = await payout_store.resolve_hold(block, payout, resolution=resolution, now=now)
+    assert held == payout.total, "a withdrawal's hold is resolved once, in full"
+
+
+async def available(db: Connection, scope: Scope) -> int:
+    """What a company could withdraw at this moment."""
+    balances = await store.read_balances(db, {scope})
+    return balances.get(scope, {}).get(Account.AVAILABLE, 0)
 
 
 async def release_due(database: Database, *, now: datetime) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -38,6 +38,16 @@ WORK_FAILED: Final = Counter(
     "vintem_work_failed_total",
     "Runs of due work that raised, by kind.",
     ("kind",),
+    registry=REGISTRY,
+)
+WITHDRAWALS_OVERDUE: Final = Gauge(
+    "vintem_withdrawals_overdue",
+    "Withdrawals whose outcome has not been known for 30 minutes or more.",
+    registry=REGISTRY,
+)
+PAYOUT_CONTRADICTIONS: Final = Counter(
+    "vintem_payout_contradictions_total",
+    "Final words of a provider that contradict the record; somebody must look.",
     registry=REGISTRY,
 )
 IMPLICIT_REPETITIONS: Final = Counter(

@@ -1,0 +1,69 @@
+"""Lists: which page and which days are asked for, and where a page stands."""
+
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from vintem.api.body import validation_refusal
+from vintem.api.call import Reply
+from vintem.kit.clock import parse_public_time, start_of_business_day
+from vintem.kit.paging import PageFault, PageRequest, Pagination, page_request
+
+PAGE_FAULTS: Final = {
+    PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
+    PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
+    PageFault.TOO_DEEP: ("page", "is too deep: page × pageSize may be 10000; go on with cursor"),
+    PageFault.CURSOR_INVALID: ("cursor", "is not a cursor of this list"),
+    PageFault.PAGE_AND_CURSOR: ("cursor", "cannot be combined with page"),
+}
+
+
+class PaginationReply(Reply, frozen=True):
+    """Where in a list this page stands."""
+
+    page: int | None
+    page_size: int
+    total: int
+    total_pages: int
+    total_capped: bool
+    next_cursor: str | None
+
+
+def read_page(*, page: int | None, page_size: int, cursor: str | None) -> PageRequest:
+    """Read which page is asked for, or refuse."""
+    wanted = page_request(page=page, page_size=page_size, cursor=cursor)
+    if isinstance(wanted, PageFault):
+        field, message = PAGE_FAULTS[wanted]
+        raise validation_refusal([{"field": field, "message": message}])
+    return wanted
+
+
+def pagination_reply(where: Pagination) -> PaginationReply:
+    """Show where a page stands."""
+    return PaginationReply(
+        page=where.page,
+        page_size=where.page_size,
+        total=where.total,
+        total_pages=where.total_pages,
+        total_capped=where.total_capped,
+        next_cursor=where.next_cursor,
+    )
+
+
+def read_moment(
+    field: str, text: str | None, faults: list[dict[str, str]], *, is_end: bool
+) -> datetime | None:
+    """Read a business day or a public time; an end is inclusive, so what follows it is returned."""
+    if text is None:
+        return None
+    try:
+        if "T" in text:
+            moment = parse_public_time(text)
+            return moment + timedelta(milliseconds=1) if is_end else moment
+        day = date.fromisoformat(text)
+        if day.isoformat() != text:
+            raise ValueError("the other forms of ISO 8601 are not ours")  # noqa: TRY301
+        return start_of_business_day(day + timedelta(days=1) if is_end else day)
+    except (ValueError, OverflowError):
+        message = "must be a day (YYYY-MM-DD) or a public time (YYYY-MM-DDTHH:MM:SS.mmmZ)"
+        faults.append({"field": field, "message": message})
+        return None

@@ -1,0 +1,1 @@
+"""Money going out: held when it is asked for, sent once, and never called failed on a guess."""

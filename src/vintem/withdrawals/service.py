@@ -1,0 +1,348 @@
+"""What integrators, operators and providers can have done to withdrawals."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import structlog
+
+from vintem.companies import service as companies
+from vintem.companies.model import WithdrawalRules
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.paging import Cursor
+from vintem.ledger.model import Scope
+from vintem.providers.payouts import Destination, Paid, Rejected
+from vintem.runtime import metrics
+from vintem.runtime.crypto import Sealer
+from vintem.runtime.db import Connection, Database
+from vintem.withdrawals import moves, store
+from vintem.withdrawals.model import (
+    CANCELLABLE,
+    PLATFORM,
+    Decision,
+    DecisionKind,
+    Failure,
+    Filter,
+    Status,
+    Withdrawal,
+)
+
+log = structlog.get_logger()
+
+DESTINATION_PURPOSE: Final = b"withdrawal destination"
+WITHDRAWALS: Final = "withdrawals"
+LISTED_MAX: Final = 1_000
+
+_destinations: Final[msgspec.json.Decoder[Destination]] = msgspec.json.Decoder(type=Destination)
+
+
+class SelfApprovalError(Exception):
+    """Whoever asked for a withdrawal cannot be the one who decides about it."""
+
+
+async def get(db: Connection, scope: Scope, withdrawal_id: str) -> Withdrawal:
+    """Find a withdrawal, or refuse."""
+    withdrawal = await store.find(db, scope, withdrawal_id)
+    if withdrawal is None:
+        raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
+    return withdrawal
+
+
+async def list_page(
+    db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
+) -> Sequence[Withdrawal]:
+    """List withdrawals, the newest first."""
+    return await store.list_page(db, wanted, cursor=cursor, offset=offset, rows_max=rows_max)
+
+
+async def count(db: Connection, wanted: Filter) -> int:
+    """Count withdrawals, as far as anybody wants to know."""
+    return await store.count(db, wanted)
+
+
+async def cancel(
+    database: Database, scope: Scope, withdrawal_id: str, *, now: datetime
+) -> Withdrawal:
+    """Call a withdrawal off that nobody has sent."""
+
+    async def cancel(block: Connection) -> Withdrawal:
+        locked = await _lock(block, scope, withdrawal_id)
+        if locked.status not in CANCELLABLE:
+            raise Refusal(ErrorCode.WITHDRAWAL_NOT_CANCELLABLE, details={"status": locked.status})
+        return await moves.cancel(block, locked, now=now)
+
+    return await database.atomically(cancel)
+
+
+async def approve(
+    database: Database, withdrawal_id: str, *, decided_by: str, reason: str, now: datetime
+) -> Withdrawal:
+    """Let a withdrawal go that waits for a second person; it is sent next."""
+    return await _decide(
+        database,
+        withdrawal_id,
+        DecisionKind.APPROVED,
+        decided_by=decided_by,
+        reason=reason,
+        now=now,
+    )
+
+
+async def reject(
+    database: Database, withdrawal_id: str, *, decided_by: str, reason: str, now: datetime
+) -> Withdrawal:
+    """Refuse a withdrawal that waits for a second person; its money is given back."""
+    return await _decide(
+        database,
+        withdrawal_id,
+        DecisionKind.REJECTED,
+        decided_by=decided_by,
+        reason=reason,
+        now=now,
+    )
+
+
+async def list_by_status(db: Connection, status: Status) -> Sequence[Withdrawal]:
+    """Withdrawals of all companies in a status, the oldest first."""
+    return await store.list_by_status(db, status, rows_max=LISTED_MAX)
+
+
+async def pause(
+    database: Database,
+    company_id: int | None,
+    *,
+    is_paused: bool,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+) -> None:
+    """Stop the withdrawals of a company, or of all when none is named; or let them go on."""
+
+    async def switch(block: Connection) -> None:
+        if company_id is None:
+            await companies.pause_all_withdrawals(block, is_paused=is_paused)
+        else:
+            await companies.pause_withdrawals(block, company_id, is_paused=is_paused)
+        kind = DecisionKind.PAUSED if is_paused else DecisionKind.RESUMED
+        owner = PLATFORM if company_id is None else company_id
+        decision = Decision(owner, WITHDRAWALS, kind, decided_by, reason, now)
+        await store.insert_decision(block, decision)
+
+    await database.atomically(switch)
+
+
+async def set_rules(
+    database: Database,
+    company_id: int,
+    rules: WithdrawalRules,
+    *,
+    decided_by: str,
+    now: datetime,
+) -> None:
+    """Set what a company's withdrawals are held to, and write down who did."""
+
+    async def change(block: Connection) -> None:
+        await companies.set_withdrawal_rules(block, company_id, rules)
+        kind, reason = DecisionKind.RULES_CHANGED, str(rules)
+        await store.insert_decision(
+            block, Decision(company_id, WITHDRAWALS, kind, decided_by, reason, now)
+        )
+
+    await database.atomically(change)
+
+
+@dataclass(frozen=True, slots=True)
+class PayoutNotice:
+    """A provider's word about a request that came by itself; its id names the provider too."""
+
+    company_id: int
+    notice_id: str
+    request_id: str
+    answer: Paid | Rejected
+
+
+class NoticeOutcome(StrEnum):
+    """What a notice did."""
+
+    APPLIED = "applied"
+    REPEATED = "repeated"
+    UNCHANGED = "unchanged"
+    CONTRADICTS = "contradicts"
+    UNKNOWN_REQUEST = "unknown_request"
+
+
+async def apply_payout_notice(
+    database: Database, notice: PayoutNotice, *, now: datetime
+) -> NoticeOutcome:
+    """Do what a provider tells of a payout, once a notice; it may come before the answer does."""
+    company_id = notice.company_id
+    withdrawal_id = await store.find_request(database, company_id, notice.request_id)
+    if withdrawal_id is None:
+        # Request ids are committed before the provider hears of them: this one is not ours.
+        log.error("payout notice of an unknown request", notice=notice.notice_id)
+        return NoticeOutcome.UNKNOWN_REQUEST
+
+    async def apply(block: Connection) -> NoticeOutcome:
+        locked = await store.lock(block, company_id, withdrawal_id)
+        assert locked is not None
+        is_new = await store.insert_notice(
+            block, company_id, notice.notice_id, request_id=notice.request_id, now=now
+        )
+        if not is_new:
+            return NoticeOutcome.REPEATED
+        if locked.status is Status.PROCESSING:
+            await moves.settle(block, locked, notice.answer, now=now)
+            return NoticeOutcome.APPLIED
+        is_contradiction = note_contradiction(locked, notice.answer)
+        return NoticeOutcome.CONTRADICTS if is_contradiction else NoticeOutcome.UNCHANGED
+
+    return await database.atomically(apply)
+
+
+def note_contradiction(withdrawal: Withdrawal, answer: Paid | Rejected) -> bool:
+    """Raise the alarm when a final word is not what the record says."""
+    told = Status.FAILED if isinstance(answer, Rejected) else Status.COMPLETED
+    if withdrawal.status is told:
+        return False
+    metrics.PAYOUT_CONTRADICTIONS.inc()
+    log.error("payout contradicts the record", withdrawal=withdrawal.withdrawal_id, told=told)
+    return True
+
+
+def seal_destination(sealer: Sealer, destination: Destination) -> bytes:
+    """Make a destination unreadable at rest."""
+    return sealer.seal(msgspec.json.encode(destination), purpose=DESTINATION_PURPOSE)
+
+
+def open_destination(sealer: Sealer, withdrawal: Withdrawal) -> Destination:
+    """Read whom a withdrawal goes to."""
+    plain = sealer.open(withdrawal.destination_sealed, purpose=DESTINATION_PURPOSE)
+    assert plain is not None, "sealed with another pepper"
+    return _destinations.decode(plain)
+
+
+def refuse_illegal(withdrawal: Withdrawal, status: Status) -> None:
+    """Refuse a move that the table of moves does not have."""
+    if not withdrawal.may_become(status):
+        raise Refusal(
+            ErrorCode.INVALID_STATE,
+            f"A {withdrawal.status} withdrawal cannot become {status}.",
+            details={"status": withdrawal.status},
+        )
+
+
+async def force(
+    database: Database,
+    scope: Scope,
+    withdrawal_id: str,
+    status: Status,
+    *,
+    answer: Paid | Rejected | None,
+    failure: Failure,
+    now: datetime,
+) -> Withdrawal:
+    """Force a legal move, as an operator or the provider would; the sandbox's own."""
+
+    async def move(block: Connection) -> Withdrawal:
+        locked = await _lock(block, scope, withdrawal_id)
+        if answer is not None and locked.status is status:
+            # The worker has heard the provider's word in the meantime.
+            return locked
+        refuse_illegal(locked, status)
+        if locked.status is Status.PROCESSING:
+            assert answer is not None, "the provider decides about what is on its way"
+            return await moves.settle(block, locked, answer, now=now)
+        return await FORCED[status](block, locked, failure, now)
+
+    return await database.atomically(move)
+
+
+async def _force_pending(
+    block: Connection, locked: Withdrawal, _failure: Failure, now: datetime
+) -> Withdrawal:
+    return await _enter_decision(
+        block, locked, DecisionKind.APPROVED, decided_by="sandbox", reason="simulated", now=now
+    )
+
+
+async def _force_processing(
+    block: Connection, locked: Withdrawal, _failure: Failure, now: datetime
+) -> Withdrawal:
+    # Who moves it by hand decides by hand how it goes on: the worker leaves it alone.
+    return await moves.begin(block, locked, due_at=None, now=now)
+
+
+async def _force_failed(
+    block: Connection, locked: Withdrawal, failure: Failure, now: datetime
+) -> Withdrawal:
+    return await moves.fail(block, locked, failure, now=now)
+
+
+async def _force_cancelled(
+    block: Connection, locked: Withdrawal, _failure: Failure, now: datetime
+) -> Withdrawal:
+    return await moves.cancel(block, locked, now=now)
+
+
+ForcedMove = Callable[[Connection, Withdrawal, Failure, datetime], Awaitable[Withdrawal]]
+FORCED: Final[dict[Status, ForcedMove]] = {
+    Status.PENDING: _force_pending,
+    Status.PROCESSING: _force_processing,
+    Status.FAILED: _force_failed,
+    Status.CANCELLED: _force_cancelled,
+}
+
+
+async def _lock(block: Connection, scope: Scope, withdrawal_id: str) -> Withdrawal:
+    locked = await store.lock(block, scope.company_id, withdrawal_id)
+    if locked is None or locked.environment != scope.environment:
+        raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
+    return locked
+
+
+async def _decide(
+    database: Database,
+    withdrawal_id: str,
+    kind: DecisionKind,
+    *,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+) -> Withdrawal:
+    company_id = await store.find_owner(database, withdrawal_id)
+    if company_id is None:
+        raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
+
+    async def decide(block: Connection) -> Withdrawal:
+        locked = await store.lock(block, company_id, withdrawal_id)
+        assert locked is not None
+        if locked.requested_by == decided_by:
+            raise SelfApprovalError(withdrawal_id)
+        if locked.status is not Status.PENDING_APPROVAL:
+            raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
+        return await _enter_decision(
+            block, locked, kind, decided_by=decided_by, reason=reason, now=now
+        )
+
+    return await database.atomically(decide)
+
+
+async def _enter_decision(
+    block: Connection,
+    locked: Withdrawal,
+    kind: DecisionKind,
+    *,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+) -> Withdrawal:
+    await store.insert_decision(
+        block, Decision(locked.company_id, locked.withdrawal_id, kind, decided_by, reason, now)
+    )
+    if kind is DecisionKind.REJECTED:
+        return await moves.cancel(block, locked, now=now)
+    approved = replace(locked, status=Status.PENDING, due_at=now)
+    return await moves.move(block, locked, approved, now=now)
