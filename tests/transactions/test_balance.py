@@ -226,6 +226,23 @@ async def test_debt_is_recovered_from_the_next_money_that_is_free(shop: Shop) ->
     assert kinds == [("debt_recovery", -700), ("release", 2_000)]
 
 
+async def test_a_debt_made_while_a_payment_waits_for_its_lock_is_recovered_from_it(
+    shop: Shop,
+) -> None:
+    await shop.paid(10_000)
+    waiting = await shop.create(5_000)
+    async with shop.database.atomic() as block:
+        await ledger.charge_dispute_fee(block, shop.scope, "late", amount=12_000, now=utc_now())
+        paying = asyncio.create_task(shop.move(waiting["id"], "paid"))
+        async with asyncio.timeout(5):
+            while not await shop.database.fetchval(
+                "select count(*) from pg_locks where not granted and locktype = 'transactionid'"
+            ):
+                await asyncio.sleep(0.005)
+    assert (await paying)["status"] == "paid"
+    assert await shop.balance() == {"available": 3_000}
+
+
 async def test_the_environments_have_nothing_in_common(shop: Shop) -> None:
     await shop.paid(5_000)
     live = (await shop.api.get("/v1/balance", key=shop.tenant.sk_live)).data

@@ -49,30 +49,42 @@ posted as (
 created_at), `leg` (number, line, company_id, environment, code, amount), and `locked`, the accounts
 of the legs as they stand under a lock taken in the order of company, environment and code."""
 
-LOCK_CREDITED: Final = f"""
+FIND_READY: Final = f"""
 code as (
     select 'debt' as code
     union select code from asked where code in ({BALANCED_CODES})
 ),
-locked as materialized (
-    select a.company_id, a.environment, a.code, a.balance, a.version
+ready as (
+    select a.company_id, a.environment
     from account a
     join (select distinct company_id, environment from credited) as s
+        on s.company_id = a.company_id and s.environment = a.environment
+    where a.code in (select code from code)
+    group by a.company_id, a.environment
+    having count(*) = (select count(*) from code)
+        and sum(a.balance) filter (where a.code = 'debt') = 0
+)
+"""  # noqa: S608 - the codes are constants
+"""What finds the companies in `credited` (company_id, environment) whose accounts for the legs in
+`asked` (number, line, code, amount) are open and who owe us nothing: `ready`. What comes in for the
+others is not only added to their balance."""
+
+LOCK_READY: Final = """
+held as materialized (
+    select a.company_id, a.environment, a.code, a.balance, a.version
+    from account a
+    join (select distinct company_id, environment from leg) as s
         on s.company_id = a.company_id and s.environment = a.environment
     where a.code in (select code from code)
     order by a.company_id, a.environment, a.code
     for update of a
 ),
-ready as (
-    select company_id, environment from locked
-    group by company_id, environment
-    having count(*) = (select count(*) from code)
-        and sum(balance) filter (where code = 'debt') = 0
+locked as materialized (
+    select * from held where code <> 'debt' or owes_nothing(balance)
 )
-"""  # noqa: S608 - the codes are constants
-"""What locks the accounts of the companies in `credited` (company_id, environment) for the legs in
-`asked` (number, line, code, amount): `locked`, and `ready`, those of them whose accounts are open
-and who owe us nothing. What comes in for the others is not only added to their balance."""
+"""
+"""What locks the accounts of those that were ready and are in `leg`; a debt that was made in
+between is a conflict."""
 
 SCHEDULE_RELEASES: Final = """
 scheduled as (

@@ -7,7 +7,12 @@ from typing import Final
 import msgspec
 
 from vintem.ledger.model import Posting, ScheduledRelease
-from vintem.ledger.statements import LOCK_CREDITED, SCHEDULE_RELEASES, WRITE_POSTINGS
+from vintem.ledger.statements import (
+    FIND_READY,
+    LOCK_READY,
+    SCHEDULE_RELEASES,
+    WRITE_POSTINGS,
+)
 from vintem.runtime.db import Connection
 from vintem.transactions.model import NewTransaction, Transaction
 from vintem.webhooks.model import Event
@@ -49,6 +54,7 @@ told as (
 select transaction_id from t
 """  # noqa: S608 - put together from constants
 
+# PostgreSQL writes in the reverse order: the balances come last, and are locked for a short time.
 CONFIRM: Final = f"""
 with d as (
     select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
@@ -68,11 +74,28 @@ asked as (
         number, line, code, amount)
 ),
 credited as (select company_id, environment from unchanged),
-{LOCK_CREDITED},
+{FIND_READY},
 paid as materialized (
     select u.* from unchanged u
     join ready r on r.company_id = u.company_id and r.environment = u.environment
 ),
+head as (
+    select number, 'capture' as kind, transaction_id as reference, $10::timestamptz as created_at
+    from paid
+),
+leg as (
+    select l.number, l.line, p.company_id, p.environment, l.code, l.amount
+    from asked l join paid p on p.number = l.number
+),
+{LOCK_READY},
+{WRITE_POSTINGS},
+waiting as (
+    select p.company_id, p.environment, p.transaction_id, r.account, r.part, r.due_on, r.amount
+    from unnest($15::bigint[], $16::text[], $17::bigint[], $18::date[], $19::bigint[]) as r (
+        number, account, part, due_on, amount)
+    join paid p on p.number = r.number
+),
+{SCHEDULE_RELEASES},
 t as (
     update transaction t set status = 'paid', status_reason = p.status_reason,
         sequence = p.sequence + 1, end_to_end_id = p.end_to_end_id, paid_at = $10,
@@ -90,23 +113,7 @@ told as (
         'transaction.paid' as kind, environment, body, $10::timestamptz as created_at
     from paid
 ),
-{KEEP_EVENTS},
-head as (
-    select number, 'capture' as kind, transaction_id as reference, $10::timestamptz as created_at
-    from paid
-),
-leg as (
-    select l.number, l.line, p.company_id, p.environment, l.code, l.amount
-    from asked l join paid p on p.number = l.number
-),
-{WRITE_POSTINGS},
-waiting as (
-    select p.company_id, p.environment, p.transaction_id, r.account, r.part, r.due_on, r.amount
-    from unnest($15::bigint[], $16::text[], $17::bigint[], $18::date[], $19::bigint[]) as r (
-        number, account, part, due_on, amount)
-    join paid p on p.number = r.number
-),
-{SCHEDULE_RELEASES}
+{KEEP_EVENTS}
 select transaction_id from paid
 """  # noqa: S608 - put together from constants
 
