@@ -10,6 +10,7 @@ from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.outbound import Outbound
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
 from vintem.transactions.service import Transactions
@@ -33,6 +34,7 @@ class Resources:
     balances: BalanceReader
     keyring: Keyring
     sealer: Sealer
+    outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
     pepper: bytes
@@ -55,6 +57,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     keyring = Keyring(database, pepper=pepper)
     transactions = Transactions(database)
     balances = BalanceReader(database)
+    outbound = Outbound()
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
@@ -64,6 +67,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         balances=balances,
         keyring=keyring,
         sealer=Sealer(pepper),
+        outbound=outbound,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
         pepper=pepper,
@@ -88,6 +92,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await asyncio.wait(chores)
         await transactions.close()
         await balances.close()
+        await outbound.close()
         if shared_limiter is not None:
             await shared_limiter.close()
         await database.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vintem.api import balance, card_tokens, health, pictures, sandbox, transactions
+from vintem.api import balance, card_tokens, health, pictures, sandbox, transactions, webhooks
 from vintem.api.call import Route
 
 TABLE: Sequence[Route] = (
@@ -10,6 +10,7 @@ TABLE: Sequence[Route] = (
     *pictures.ROUTES,
     *card_tokens.ROUTES,
     *balance.ROUTES,
+    *webhooks.ROUTES,
     *sandbox.ROUTES,
     *health.ROUTES,
 )

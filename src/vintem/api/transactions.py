@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vintem.api.body import validation_refusal
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
+from vintem.api.pages import read_page, shown_pagination
 from vintem.api.transaction_order import (
     CustomerDocument,
     filter_of,
@@ -14,7 +14,6 @@ from vintem.api.transaction_order import (
     unseal_document,
 )
 from vintem.api.transaction_shapes import (
-    PaginationReply,
     RefundBody,
     RefundReply,
     TransactionBody,
@@ -27,7 +26,6 @@ from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.kit.paging import PageFault, page_request, pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Creation
@@ -37,15 +35,6 @@ from vintem.transactions.record import record_of, refund_record
 
 class CancelBody(Body, frozen=True):
     """Nothing needs to be said."""
-
-
-PAGE_FAULTS = {
-    PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
-    PageFault.PAGE_SIZE_OUT_OF_RANGE: ("pageSize", "must be from 1 to 100"),
-    PageFault.TOO_DEEP: ("page", "is too deep: page × pageSize may be 10000; go on with cursor"),
-    PageFault.CURSOR_INVALID: ("cursor", "is not a cursor of this list"),
-    PageFault.PAGE_AND_CURSOR: ("cursor", "cannot be combined with page"),
-}
 
 
 async def create_transaction(call: Call) -> Answer:
@@ -105,26 +94,16 @@ async def read_transaction(call: Call) -> Answer:
 async def list_transactions(call: Call) -> Answer:
     """List payments, the newest first."""
     query = call.query_as(TransactionQuery)
-    page = page_request(page=query.page, page_size=query.page_size, cursor=query.cursor)
-    if isinstance(page, PageFault):
-        field, message = PAGE_FAULTS[page]
-        raise validation_refusal([{"field": field, "message": message}])
+    page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
     refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
-    where = pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
+    where = shown_pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
     return Data(
         TransactionList(
             transactions=[
                 msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
             ],
-            pagination=PaginationReply(
-                page=where.page,
-                page_size=where.page_size,
-                total=where.total,
-                total_pages=where.total_pages,
-                total_capped=where.total_capped,
-                next_cursor=where.next_cursor,
-            ),
+            pagination=where,
         )
     )
 

@@ -46,6 +46,12 @@ IMPLICIT_REPETITIONS: Final = Counter(
     ("operation", "protection"),
     registry=REGISTRY,
 )
+WEBHOOK_TRIES: Final = Counter(
+    "vintem_webhook_tries_total",
+    "Tries of webhook deliveries by what came of them: delivered, retried or failed.",
+    ("outcome",),
+    registry=REGISTRY,
+)
 
 # Looking a labelled child up costs as much as counting; routes, methods and statuses are few.
 _request_children: Final[dict[tuple[str, str, int], Histogram]] = {}

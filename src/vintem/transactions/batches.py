@@ -19,6 +19,7 @@ from vintem.transactions.model import (
     capture_of,
 )
 from vintem.transactions.moves import change_of, is_payable, paid_by, pay
+from vintem.transactions.record import postback_url_of
 from vintem.webhooks.model import Change, event_of
 
 
@@ -124,6 +125,7 @@ def _creation_change(creation: Creation) -> Change:
         at=transaction.created_at,
         correlation_id=creation.correlation_id,
         idempotency_key=transaction.idempotency_key,
+        postback_url=postback_url_of(transaction),
     )
 
 

@@ -23,7 +23,7 @@ from vintem.transactions.model import (
     capture_of,
     check_refund,
 )
-from vintem.transactions.record import record_of, refund_record
+from vintem.transactions.record import postback_url_of, record_of, refund_record
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.model import Change
 
@@ -340,6 +340,7 @@ async def _write_refund(
                 data=msgspec.json.encode(refund_record(made)),
                 at=now,
                 idempotency_key=intent.key,
+                postback_url=postback_url_of(transaction),
             )
         ],
     )
@@ -375,6 +376,7 @@ def change_of(
         data=record_of(transaction, refunds),
         at=now,
         idempotency_key=transaction.idempotency_key,
+        postback_url=postback_url_of(transaction),
     )
 
 

@@ -13,6 +13,18 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(type=dict[str, Any]).decode
 
 
+class _Postback(msgspec.Struct, rename="camel"):
+    postback_url: str | None = None
+
+
+_decode_postback: Final = msgspec.json.Decoder(type=_Postback).decode
+
+
+def postback_url_of(transaction: Transaction) -> str | None:
+    """The address that hears of this payment beside the company's endpoints."""
+    return _decode_postback(transaction.details).postback_url
+
+
 def refund_record(refund: Refund) -> dict[str, object]:
     """Show a refund."""
     return {

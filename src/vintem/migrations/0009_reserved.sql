@@ -1,0 +1,1 @@
+select 1; -- This number belongs to another change.

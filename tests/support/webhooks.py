@@ -1,0 +1,44 @@
+"""Short calls of the Webhooks group."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from support.api import HttpReply, Shop
+
+
+async def register(shop: Shop, url: str, events: Sequence[str] = ("*",)) -> Any:
+    """A registered webhook, as it was answered."""
+    reply = await post(shop, "/v1/webhooks", {"url": url, "events": list(events)})
+    assert reply.status == 201, reply.json
+    return reply.data
+
+
+async def post(shop: Shop, path: str, body: object = None) -> HttpReply:
+    return await shop.api.post(path, key=shop.key, json=body)
+
+
+async def get(shop: Shop, path: str) -> Any:
+    return (await shop.api.get(path, key=shop.key)).data
+
+
+async def patch(shop: Shop, webhook_id: str, **changed: object) -> HttpReply:
+    return await shop.api.call("PATCH", f"/v1/webhooks/{webhook_id}", key=shop.key, json=changed)
+
+
+async def deliveries(shop: Shop, webhook_id: str, query: str = "") -> Any:
+    return (await get(shop, f"/v1/webhooks/{webhook_id}/deliveries{query}"))["deliveries"]
+
+
+async def until_delivered(
+    shop: Shop, webhook_id: str, count: int, *, status: str = "delivered", seconds: float = 15.0
+) -> Any:
+    """The deliveries of a webhook, once so many of them have a status."""
+    give_up_at = time.monotonic() + seconds
+    while True:
+        found = await deliveries(shop, webhook_id, "?pageSize=100")
+        if sum(each["status"] == status for each in found) >= count:
+            return found
+        assert time.monotonic() < give_up_at, found
+        await asyncio.sleep(0.05)
