@@ -82,7 +82,7 @@ def serve(
 @app.command()
 def work(data: Data = None) -> None:
     """Do due work: whatever must happen without a call."""
-    run(launch.run_work(start(data=data)))
+    run(launch.run_work(start(data=data)), on_uvloop=True)
 
 
 @app.command("migrate")

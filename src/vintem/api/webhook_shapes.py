@@ -31,10 +31,7 @@ EVENT_KINDS: Final = (
     "webhook.disabled",
 )
 
-Url = Annotated[
-    str,
-    Meta(max_length=URL_CHARACTERS_MAX, examples=["https://loja.example.com/webhooks"]),
-]
+Url = Annotated[str, Meta(max_length=URL_CHARACTERS_MAX)]
 Events = Annotated[list[str], Meta(min_length=1, max_length=64, examples=[["transaction.paid"]])]
 Description = Annotated[str, Meta(max_length=255)]
 

@@ -137,6 +137,24 @@ async def fetch_due(db: Connection, places: Sequence[LanePlace]) -> Sequence[Par
     return [_parcel(row) for row in rows]
 
 
+async def put_off_held(db: Connection, lane: Lane, *, hold_back: timedelta, now: datetime) -> None:
+    """Let what waits for an earlier event of its record come up with that one, and not before."""
+    await db.execute(
+        """
+        update webhook_delivery d set due_at = least(b.due_at, d.asked_at + $4::interval)
+        from webhook_delivery b
+        where d.company_id = $1 and d.lane = $2 and d.due_at <= $3
+            and d.asked_at > $3 - $4::interval
+            and b.company_id = d.company_id and b.lane = d.lane and b.entity_id = d.entity_id
+            and b.sequence < d.sequence and b.state = 'pending' and b.due_at > $3
+        """,
+        lane.company_id,
+        lane.name,
+        now,
+        hold_back,
+    )
+
+
 async def write_tries(db: Connection, tries: Sequence[Tried]) -> set[str]:
     """Write what came of tries.
 

@@ -195,6 +195,10 @@ class Dispatcher:
         try:
             while self._may_go_on(road) and (parcels := await self._fetch(road)):
                 await self._send_all(road, deque(parcels))
+            if road.lane.failing_since is not None:
+                await store.put_off_held(
+                    self._database, road.lane, hold_back=self._pace.hold_back, now=utc_now()
+                )
         except DatabaseUnavailableError as away:
             log.warning("deliveries wait for the database", cause=str(away))
         except Exception:
