@@ -36,6 +36,7 @@ from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
+from vintem.webhook_commands import listen, trigger
 
 app: Final = typer.Typer(
     help="Vintém: payments, withdrawals and a hosted checkout for Brazil.",
@@ -49,6 +50,8 @@ process_app: Final = typer.Typer(no_args_is_help=True)
 app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
 app.add_typer(process_app, name="process", hidden=True)
+app.command()(listen)
+app.command()(trigger)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")]

@@ -100,5 +100,7 @@ async def running_sink() -> AsyncIterator[Sink]:
     server = site._server
     assert isinstance(server, asyncio.Server)
     sink.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    yield sink
-    await runner.cleanup()
+    try:
+        yield sink
+    finally:
+        await runner.cleanup()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, PageRequest
 from vintem.runtime.db import Connection
 from vintem.webhooks.delivery_store import delivery_of, list_attempts
-from vintem.webhooks.model import Delivery
+from vintem.webhooks.model import Delivery, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,36 @@ async def list_events(
         last = shown[-1]
         more = Cursor(last["created_at"], f"{last['entity_id']}_{last['sequence']}")
     return EventPage([row["body"] for row in shown], counted, more)
+
+
+async def list_since(
+    db: Connection, company_id: int, environment: str, *, since: datetime, rows_max: int
+) -> Sequence[Event]:
+    """The events since a moment, the oldest first."""
+    rows = await db.fetch(
+        """
+        select * from webhook_event
+        where company_id = $1 and environment = $2 and created_at >= $3
+        order by created_at, entity_id, sequence limit $4
+        """,
+        company_id,
+        environment,
+        since,
+        rows_max,
+    )
+    return [
+        Event(
+            company_id=row["company_id"],
+            environment=row["environment"],
+            entity_id=row["entity_id"],
+            sequence=row["sequence"],
+            event_id=row["event_id"],
+            kind=row["kind"],
+            body=row["body"].encode(),
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]
 
 
 async def list_deliveries(

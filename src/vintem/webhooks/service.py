@@ -23,6 +23,7 @@ from vintem.webhooks.model import (
     Delivery,
     DisabledReason,
     Endpoint,
+    Event,
     Secrets,
     event_of,
 )
@@ -268,6 +269,13 @@ async def list_events(
     """Show a page of what happened."""
     return await listing.list_events(
         db, place.company_id, place.environment, request, kind=kind, since=now - EVENTS_KEPT
+    )
+
+
+async def events_since(db: Connection, place: Place, since: datetime) -> Sequence[Event]:
+    """What happened since a moment, the oldest first."""
+    return await listing.list_since(
+        db, place.company_id, place.environment, since=since, rows_max=REPLAYED_AT_ONCE_MAX
     )
 
 
