@@ -1,11 +1,23 @@
-"""Short calls of the Webhooks group."""
+"""Short calls of the Webhooks group, and a worker that delivers in this process."""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from support.api import HttpReply, Shop
+from vintem.resources import Resources
+from vintem.webhooks.dispatch import Dispatcher
+from vintem.webhooks.model import Pace
+
+QUICK = Pace(
+    call_seconds_max=1.0,
+    retry_seconds=(0.1,) * 9,
+    breaker_seconds=0.3,
+    breaker_seconds_max=0.3,
+    lease_seconds=3.0,
+)
 
 
 async def register(shop: Shop, url: str, events: Sequence[str] = ("*",)) -> Any:
@@ -42,3 +54,26 @@ async def until_delivered(
             return found
         assert time.monotonic() < give_up_at, found
         await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def delivering(resources: Resources, pace: Pace = QUICK) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(
+        resources.database,
+        resources.sealer,
+        resources.outbound,
+        allows_loopback=True,
+        pace=pace,
+    )
+
+    async def tick_for_ever() -> None:
+        while True:
+            await dispatcher.tick()
+            await asyncio.sleep(0.05)
+
+    ticking = asyncio.create_task(tick_for_ever())
+    yield dispatcher
+    ticking.cancel()
+    await asyncio.wait({ticking})
+    assert ticking.cancelled(), ticking.exception()
+    await dispatcher.close()
