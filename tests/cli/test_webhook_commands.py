@@ -50,7 +50,8 @@ async def trigger(running: Running, kind: str) -> str:
     return said.out
 
 
-async def test_the_demo_delivers_to_this_machine(running: Running) -> None:
+async def test_the_demo_delivers_to_this_machine_and_says_so(running: Running) -> None:
+    assert "may lead to this machine" in running.out
     async with running_sink() as sink, client(running) as api:
         key = running.ready["testSecretKey"]
         body = {"url": sink.url(), "events": ["transaction.paid"]}
