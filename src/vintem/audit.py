@@ -266,6 +266,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             and e.environment = p.environment and e.kind <> 'ping'
             and p.events && array['*', e.kind] collate "C"
             and e.created_at > p.subscribed_at + interval '10 seconds'
+            and e.created_at > now() - interval '89 days'
         left join webhook_delivery d on d.company_id = e.company_id and d.lane = p.endpoint_id
             and d.entity_id = e.entity_id and d.sequence = e.sequence
         where p.is_enabled and d.delivery_id is null

@@ -17,6 +17,7 @@ from vintem.runtime.rate_limit import forget_idle_windows
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 from vintem.webhooks import dispatch
+from vintem.webhooks import service as webhooks
 from vintem.webhooks.dispatch import Dispatcher
 
 log = structlog.get_logger()
@@ -75,6 +76,11 @@ async def disable_unreachable_webhooks(resources: Resources) -> int:
     return await dispatch.disable_unreachable(resources.database)
 
 
+async def forget_old_deliveries(resources: Resources) -> int:
+    """Delete the deliveries of webhooks that nobody can list any more."""
+    return await webhooks.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("money to release", 5.0, release_money),
@@ -82,6 +88,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
+    Duty("old webhook deliveries", 600.0, forget_old_deliveries),
 )
 
 

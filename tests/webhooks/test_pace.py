@@ -15,6 +15,7 @@ from vintem.kit.clock import utc_now
 from vintem.resources import Resources
 from vintem.runtime.db import Database
 from vintem.webhooks import delivery_store as store
+from vintem.webhooks import service as webhooks
 from vintem.webhooks.delivery_store import LanePlace, Tried
 from vintem.webhooks.dispatch import Dispatcher
 from vintem.webhooks.model import Attempt, Lane, Pace, State, lane_after, outcome_of
@@ -211,3 +212,30 @@ async def test_a_change_lets_a_rested_lane_try_again(
     )
     assert row is not None
     assert (row["failures_in_row"], row["retry_at"], row["failing_since"]) == (0, None, None)
+
+
+async def test_deliveries_are_forgotten_after_ninety_days(
+    shop: Shop, sink: Sink, worker: Dispatcher, database: Database
+) -> None:
+    made = await register(shop, sink.url())
+    first = (await shop.create())["id"]
+    await shop.create()
+    while {each["status"] for each in await deliveries(shop, made["id"])} != {"delivered"}:
+        await asyncio.sleep(0.05)
+    await database.execute(
+        """
+        update webhook_delivery set created_at = created_at - interval '91 days',
+            asked_at = asked_at - interval '91 days'
+        where company_id = $1 and entity_id = $2
+        """,
+        shop.scope.company_id,
+        first,
+    )
+    assert await webhooks.forget_old(database, now=utc_now()) == 1
+    [left] = await deliveries(shop, made["id"])
+    assert left["entityId"] != first
+    tries = await database.fetchval(
+        "select count(*) from webhook_attempt where company_id = $1", shop.scope.company_id
+    )
+    assert tries == 1
+    assert not await complaints(database)

@@ -254,6 +254,50 @@ async def list_unreachable(
     return [(row["company_id"], row["environment"], row["lane"]) for row in rows]
 
 
+async def list_old_lanes(db: Connection, *, before: datetime) -> Sequence[tuple[int, str]]:
+    """Company and name of the lanes with deliveries from before a moment."""
+    rows = await db.fetch(
+        """
+        select l.company_id, l.lane from webhook_lane l
+        where exists (
+            select from webhook_delivery d where d.company_id = l.company_id
+                and d.lane = l.lane and d.created_at < $1 and d.asked_at < $1
+        )
+        """,
+        before,
+    )
+    return [(row["company_id"], row["lane"]) for row in rows]
+
+
+async def delete_old(
+    db: Connection, company_id: int, lane: str, *, before: datetime, rows_max: int
+) -> int:
+    """Delete deliveries from before a moment, and their tries; says how many."""
+    return int(
+        await db.fetchval(
+            """
+            with d as (
+                delete from webhook_delivery where company_id = $1 and delivery_id in (
+                    select delivery_id from webhook_delivery
+                    where company_id = $1 and lane = $2 and created_at < $3 and asked_at < $3
+                    order by created_at, delivery_id limit $4
+                )
+                returning company_id, delivery_id
+            ),
+            a as (
+                delete from webhook_attempt a using d
+                where a.company_id = d.company_id and a.delivery_id = d.delivery_id
+            )
+            select count(*) from d
+            """,
+            company_id,
+            lane,
+            before,
+            rows_max,
+        )
+    )
+
+
 async def has_delivery(db: Connection, company_id: int, environment: str, delivery_id: str) -> bool:
     """Say whether a delivery can be asked for again: its endpoint is still there."""
     return bool(

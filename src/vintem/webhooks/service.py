@@ -32,6 +32,7 @@ from vintem.webhooks.signing import new_secret
 log = structlog.get_logger()
 
 REPLAYED_AT_ONCE_MAX: Final = 2_000
+DELETED_AT_ONCE_MAX: Final = 1_000
 PING: Final = ("ping", "")
 DISABLED: Final = ("webhook", "disabled")
 
@@ -204,6 +205,17 @@ async def disable_unreachable(
         place = Place(company_id, environment)
         await disable(database, place, endpoint_id, DisabledReason.UNREACHABLE, now=now)
     return len(found)
+
+
+async def forget_old(database: Database, *, now: datetime) -> int:
+    """Delete deliveries that are older than what can be listed; says how many."""
+    before, total = now - EVENTS_KEPT, 0
+    for company_id, lane in await delivery_store.list_old_lanes(database, before=before):
+        while count := await delivery_store.delete_old(
+            database, company_id, lane, before=before, rows_max=DELETED_AT_ONCE_MAX
+        ):
+            total += count
+    return total
 
 
 async def list_deliveries(
