@@ -27,7 +27,7 @@ test: check ## The same as check
 check: setup ## Every check: format, lint, types, import contracts, tidy tests, tests
 	@tools/check
 
-bench: setup ## Measure the pipeline, creates and confirmations against their yardsticks in one run
+bench: setup ## Measure the pipeline, creates, confirmations and webhooks against their yardsticks
 	@tools/bench
 
 fmt: setup ## Format the code and fix what the linter can fix

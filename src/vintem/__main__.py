@@ -36,6 +36,7 @@ from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
+from vintem.webhook_commands import listen, trigger
 from vintem.withdrawal_commands import withdrawal_app
 
 app: Final = typer.Typer(
@@ -51,6 +52,8 @@ app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
 app.add_typer(withdrawal_app, name="withdrawal")
 app.add_typer(process_app, name="process", hidden=True)
+app.command()(listen)
+app.command()(trigger)
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")]
@@ -84,7 +87,7 @@ def serve(
 @app.command()
 def work(data: Data = None) -> None:
     """Do due work: whatever must happen without a call."""
-    run(launch.run_work(start(data=data)))
+    run(launch.run_work(start(data=data)), on_uvloop=True)
 
 
 @app.command("migrate")

@@ -12,10 +12,20 @@ from vintem.brazil.documents import format_document, normalise_cnpj, normalise_c
 from vintem.brazil.installments import CardInterest, installment_table
 from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
 from vintem.companies import service as companies
-from vintem.companies.model import LIMIT_MAX, Company, Fee, ImplicitProtection, Method
+from vintem.companies.model import (
+    LIMIT_MAX,
+    Company,
+    Environment,
+    Fee,
+    ImplicitProtection,
+    Method,
+)
 from vintem.kit.clock import public_time, utc_now
+from vintem.launch import require_pepper
+from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
 from vintem.settings import Settings
+from vintem.webhooks import service as webhooks
 
 FIXED_CENTS_MAX: Final = 9_999_999_999
 SHOWN_TOTAL_CENTS: Final = 10_000
@@ -239,3 +249,28 @@ def company_set_protection(
         lambda database, _: companies.set_implicit_protection(database, company, mode),
     )
     console.print(f"{company}: implicit protection is {mode}")
+
+
+@company_app.command("postback-secret")
+def company_postback_secret(
+    company: CompanyId,
+    environment: Annotated[Environment, typer.Option(help="live or test.")],
+    *,
+    is_rotated: Annotated[
+        bool, typer.Option("--rotate", help="Make a new one; the old one signs for 24 h more.")
+    ] = False,
+    data: Data = None,
+) -> None:
+    """Print what calls to the postbackUrl of a company's records are signed with."""
+
+    async def read(database: Database, settings: Settings) -> str:
+        require_pepper(settings)
+        sealer = Sealer(settings.pepper.encode())
+        found = await companies.get_company(database, company)
+        place = webhooks.Place(found.company_id, environment)
+        if is_rotated:
+            await webhooks.rotate_postback_secret(database, sealer, place, now=utc_now())
+        kept = await webhooks.postback_secrets(database, sealer, place)
+        return webhooks.open_secret(sealer, kept.sealed)
+
+    console.print(with_database(start(data=data), read), soft_wrap=True, markup=False)

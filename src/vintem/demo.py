@@ -197,4 +197,5 @@ def welcome(demo: DemoCompany, base_url: str) -> Panel:
     table.add_row("Company", demo.company_id)
     table.add_row("Test secret key", f"[yellow]{demo.keys['testSecretKey']}[/]")
     table.add_row("Test checkout key", f"[yellow]{demo.keys['testCheckoutKey']}[/]")
+    table.add_row("Webhooks", "those of the sandbox may lead to this machine, also over http")
     return Panel(table, title="[bold]Vintém is running[/]", border_style="green", expand=False)

@@ -15,6 +15,7 @@ from vintem.providers.simulator import SIMULATOR, Simulator
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.outbound import Outbound
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
 from vintem.settings import Settings
 from vintem.transactions.service import Transactions
@@ -46,6 +47,7 @@ class Resources:
     balances: BalanceReader
     keyring: Keyring
     sealer: Sealer
+    outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
     pepper: bytes
@@ -78,6 +80,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     )
     transactions = Transactions(database, simulator)
     balances = BalanceReader(database)
+    outbound = Outbound()
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
@@ -92,6 +95,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         balances=balances,
         keyring=keyring,
         sealer=sealer,
+        outbound=outbound,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
         pepper=pepper,
@@ -117,6 +121,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await dispatcher.close()
         await transactions.close()
         await balances.close()
+        await outbound.close()
         if shared_limiter is not None:
             await shared_limiter.close()
         await database.close()

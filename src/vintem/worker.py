@@ -16,12 +16,16 @@ from vintem.runtime.db import DatabaseUnavailableError
 from vintem.runtime.rate_limit import forget_idle_windows
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
+from vintem.webhooks import dispatch as deliveries
+from vintem.webhooks import service as webhooks
+from vintem.webhooks.dispatch import Dispatcher
 from vintem.withdrawals import dispatch
 
 log = structlog.get_logger()
 
 STOP_SECONDS_MAX: Final = 10.0
 IDLE_WINDOW_SECONDS: Final = 600
+DISPATCH_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,16 @@ async def forget_implicit_intents(resources: Resources) -> int:
     return await intents.forget_old(resources.database, now=utc_now())
 
 
+async def disable_unreachable_webhooks(resources: Resources) -> int:
+    """Stop calling endpoints that have taken nothing for days."""
+    return await deliveries.disable_unreachable(resources.database)
+
+
+async def forget_old_deliveries(resources: Resources) -> int:
+    """Delete the deliveries of webhooks that nobody can list any more."""
+    return await webhooks.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("charges to finish", 0.5, finish_charges),
@@ -101,9 +115,11 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("money to release", 5.0, release_money),
     Duty("withdrawals", 0.5, send_withdrawals),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
+    Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
+    Duty("old webhook deliveries", 600.0, forget_old_deliveries),
 )
 
 
@@ -111,12 +127,26 @@ async def work(
     resources: Resources, stopping: asyncio.Event, duties: Sequence[Duty] = DUTIES
 ) -> None:
     """Do all due work until told to stop; what is in hand is finished first."""
-    log.info("worker started", duties=[duty.kind for duty in duties])
-    tasks = [asyncio.create_task(_repeat(duty, resources, stopping)) for duty in duties]
+    dispatcher = Dispatcher(
+        resources.database,
+        resources.sealer,
+        resources.outbound,
+        allows_loopback=resources.allows_loopback_webhooks,
+    )
+    all_duties = (
+        *duties,
+        Duty("webhook deliveries", DISPATCH_SECONDS, lambda _: dispatcher.tick()),
+    )
+    log.info("worker started", duties=[duty.kind for duty in all_duties])
+    tasks = [asyncio.create_task(_repeat(duty, resources, stopping)) for duty in all_duties]
     await stopping.wait()
     _done, unfinished = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
     for task in unfinished:
         task.cancel()
+    try:
+        await dispatcher.close()
+    except DatabaseUnavailableError as away:
+        log.warning("leases of deliveries end by themselves", cause=str(away))
     log.info("worker stopped", unfinished=len(unfinished))
 
 

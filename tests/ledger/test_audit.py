@@ -9,6 +9,7 @@ import pytest
 from conftest import new_database
 from ledger.books import Books, complaints, in_days
 from support.api import new_tenant
+from vintem.audit import INVARIANTS
 from vintem.ledger.model import HoldKind, Scope
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
@@ -286,3 +287,8 @@ async def test_a_breach_is_found_by_its_invariant_alone(
         await connection.close()
     found = await complaints(own)
     assert set(found) == broken, found
+
+
+def test_every_invariant_has_a_name_of_its_own() -> None:
+    names = [invariant.name for invariant in INVARIANTS]
+    assert len(names) == len(set(names))

@@ -6,7 +6,7 @@ from typing import Final
 from vintem.api.body import validation_refusal
 from vintem.api.call import Reply
 from vintem.kit.clock import parse_public_time, start_of_business_day
-from vintem.kit.paging import PageFault, PageRequest, Pagination, page_request
+from vintem.kit.paging import Cursor, PageFault, PageRequest, page_request, pagination
 
 PAGE_FAULTS: Final = {
     PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
@@ -37,8 +37,11 @@ def read_page(*, page: int | None, page_size: int, cursor: str | None) -> PageRe
     return wanted
 
 
-def pagination_reply(where: Pagination) -> PaginationReply:
-    """Show where a page stands."""
+def shown_pagination(
+    request: PageRequest, *, counted_rows: int, next_cursor: Cursor | None
+) -> PaginationReply:
+    """Say where a page stands in its list."""
+    where = pagination(request, counted_rows=counted_rows, next_cursor=next_cursor)
     return PaginationReply(
         page=where.page,
         page_size=where.page_size,

@@ -10,6 +10,7 @@ from vintem.api import (
     pictures,
     sandbox,
     transactions,
+    webhooks,
     withdrawal_sandbox,
     withdrawals,
 )
@@ -21,6 +22,7 @@ TABLE: Sequence[Route] = (
     *card_tokens.ROUTES,
     *withdrawals.ROUTES,
     *balance.ROUTES,
+    *webhooks.ROUTES,
     *sandbox.ROUTES,
     *withdrawal_sandbox.ROUTES,
     *callbacks.ROUTES,

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
-from vintem.api.paging import pagination_reply, read_page
+from vintem.api.paging import read_page, shown_pagination
 from vintem.api.transaction_order import (
     CustomerDocument,
     filter_of,
@@ -28,7 +28,6 @@ from vintem.companies.model import ImplicitProtection, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.kit.paging import pagination
 from vintem.transactions import implicit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Created, Creation
@@ -106,13 +105,13 @@ async def list_transactions(call: Call) -> Answer:
     page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
     refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
-    where = pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
+    where = shown_pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
     return Data(
         TransactionList(
             transactions=[
                 msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
             ],
-            pagination=pagination_reply(where),
+            pagination=where,
         )
     )
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from vintem.api.call import Access, Answer, Body, Call, Data, Processed, Route
-from vintem.api.paging import pagination_reply, read_page
+from vintem.api.paging import read_page, shown_pagination
 from vintem.api.withdrawal_order import filter_of, prepare, scope_of
 from vintem.api.withdrawal_shapes import (
     WithdrawalBody,
@@ -16,7 +16,7 @@ from vintem.companies.model import LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.kit.intent import IntentSource
-from vintem.kit.paging import Cursor, pagination
+from vintem.kit.paging import Cursor
 from vintem.withdrawals import creation
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.model import Withdrawal
@@ -66,7 +66,7 @@ async def list_withdrawals(call: Call) -> Answer:
     )
     shown = found[: page.page_size]
     last = shown[-1] if len(found) > page.page_size else None
-    where = pagination(
+    where = shown_pagination(
         page,
         counted_rows=await withdrawals.count(database, wanted),
         next_cursor=None if last is None else Cursor(last.created_at, last.withdrawal_id),
@@ -74,7 +74,7 @@ async def list_withdrawals(call: Call) -> Answer:
     return Data(
         WithdrawalList(
             withdrawals=[msgspec.Raw(record_of(each)) for each in shown],
-            pagination=pagination_reply(where),
+            pagination=where,
         )
     )
 

@@ -56,6 +56,12 @@ IMPLICIT_REPETITIONS: Final = Counter(
     ("operation", "protection"),
     registry=REGISTRY,
 )
+WEBHOOK_TRIES: Final = Counter(
+    "vintem_webhook_tries_total",
+    "Tries of webhook deliveries by what came of them: delivered, retried or failed.",
+    ("outcome",),
+    registry=REGISTRY,
+)
 
 UNCLAIMED_MONEY: Final = Counter(
     "vintem_unclaimed_money_total",

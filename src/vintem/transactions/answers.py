@@ -20,7 +20,7 @@ from vintem.transactions import moves, request_store
 from vintem.transactions.model import Status, StatusReason, Transaction, capture_of
 from vintem.transactions.record import details_with_answer, record_of
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Change
+from vintem.webhooks.model import Change, postback_url_in
 
 
 async def answer_first(
@@ -109,4 +109,5 @@ def _first_change(transaction: Transaction, correlation_id: str, now: datetime) 
         at=now,
         correlation_id=correlation_id,
         idempotency_key=transaction.idempotency_key,
+        postback_url=postback_url_in(transaction.details),
     )

@@ -19,7 +19,7 @@ from vintem.transactions.model import (
     capture_of,
 )
 from vintem.transactions.moves import change_of, is_payable, paid_by, pay
-from vintem.webhooks.model import Change, event_of
+from vintem.webhooks.model import Change, event_of, postback_url_in
 
 
 class Creation(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +119,7 @@ def _creation_change(creation: Creation) -> Change:
         at=transaction.created_at,
         correlation_id=creation.correlation_id,
         idempotency_key=transaction.idempotency_key,
+        postback_url=postback_url_in(transaction.details),
     )
 
 

@@ -23,10 +23,11 @@ with d as (
     select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
         $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bytea[], $11::bytea[],
         $12::text[], $13::bytea[], $14::text[], $15::text[], $16::timestamptz[],
-        $17::timestamptz[], $18::timestamptz[], $19::text[], $20::text[], $21::text[]) as d (
+        $17::timestamptz[], $18::timestamptz[], $19::text[], $20::text[], $21::text[],
+        $22::text[]) as d (
         company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
         external_ref, document_digest, document_sealed, idempotency_key, fingerprint, details,
-        terms, created_at, expires_at, due_at, event_id, kind, body)
+        terms, created_at, expires_at, due_at, event_id, kind, body, postback_url)
 ),
 t as (
     insert into transaction (
@@ -47,7 +48,7 @@ h as (
 ),
 told as (
     select d.company_id, d.transaction_id as entity_id, 1 as sequence, d.event_id, d.kind,
-        d.environment, d.body, d.created_at
+        d.environment, d.body, d.created_at, d.postback_url
     from d join t on t.company_id = d.company_id and t.transaction_id = d.transaction_id
 ),
 {KEEP_EVENTS}
@@ -58,9 +59,9 @@ select transaction_id from t
 CONFIRM: Final = f"""
 with d as (
     select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-        $7::text[], $8::text[], $9::text[]) with ordinality as d (
+        $7::text[], $8::text[], $9::text[], $20::text[]) with ordinality as d (
         company_id, environment, transaction_id, was, sequence, status_reason, end_to_end_id,
-        event_id, body, number)
+        event_id, body, postback_url, number)
 ),
 unchanged as materialized (
     select d.* from d join transaction t on t.company_id = d.company_id
@@ -110,7 +111,8 @@ h as (
 ),
 told as (
     select company_id, transaction_id as entity_id, sequence + 1 as sequence, event_id,
-        'transaction.paid' as kind, environment, body, $10::timestamptz as created_at
+        'transaction.paid' as kind, environment, body, $10::timestamptz as created_at,
+        postback_url
     from paid
 ),
 {KEEP_EVENTS}
@@ -157,6 +159,7 @@ async def create(
         [event.event_id for event in events],
         [event.kind for event in events],
         [event.body.decode() for event in events],
+        [event.postback_url for event in events],
     )
     return {row["transaction_id"] for row in rows}
 
@@ -198,5 +201,6 @@ async def confirm(
         [release.part for _, release in releases],
         [release.due_on for _, release in releases],
         [release.amount for _, release in releases],
+        [each.event.postback_url for each in confirmations],
     )
     return {row["transaction_id"] for row in rows}

@@ -25,7 +25,7 @@ from vintem.transactions.model import (
 )
 from vintem.transactions.record import record_of, refund_record
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Change
+from vintem.webhooks.model import Change, postback_url_in
 
 MoneyMove = Callable[[Connection, Transaction, Transaction, datetime], Awaitable[Transaction]]
 
@@ -330,6 +330,7 @@ async def _write_refund(
                 data=msgspec.json.encode(refund_record(made)),
                 at=now,
                 idempotency_key=intent.key,
+                postback_url=postback_url_in(transaction.details),
             )
         ],
     )
@@ -365,6 +366,7 @@ def change_of(
         data=record_of(transaction, refunds),
         at=now,
         idempotency_key=transaction.idempotency_key,
+        postback_url=postback_url_in(transaction.details),
     )
 
 

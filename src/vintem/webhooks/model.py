@@ -1,6 +1,9 @@
-"""Events: their ids, and the exact bytes that are kept and sent."""
+"""Events, their exact bytes and ids; who is told of them, how often it is tried, and when."""
 
-from datetime import datetime
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -24,6 +27,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     kind: str
     body: bytes
     created_at: datetime
+    postback_url: str | None = None
+    """The one more address that hears of this record."""
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -41,9 +46,22 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     at: datetime
     correlation_id: str = ""
     idempotency_key: str = ""
+    postback_url: str | None = None
 
 
 ID_PREFIXES: Final = {"transaction": "tx", "withdrawal": "wd"}
+
+
+class _Postback(msgspec.Struct, rename="camel"):
+    postback_url: str | None = None
+
+
+_decode_postback: Final = msgspec.json.Decoder(type=_Postback).decode
+
+
+def postback_url_in(record: str) -> str | None:
+    """The address that hears of a record beside the company's endpoints."""
+    return _decode_postback(record).postback_url
 
 
 def event_of(change: Change) -> Event:
@@ -58,7 +76,7 @@ def event_of(change: Change) -> Event:
         if prefix is not None and change.is_first_time
         else new_id(Prefix.EVENT)
     )
-    kind = f"{change.group}.{change.status}"
+    kind = f"{change.group}.{change.status}" if change.status else change.group
     metadata = {}
     if change.correlation_id:
         metadata["correlationId"] = change.correlation_id
@@ -86,4 +104,193 @@ def event_of(change: Change) -> Event:
         kind=kind,
         body=body,
         created_at=change.at,
+        postback_url=change.postback_url,
+    )
+
+
+ENDPOINTS_MAX: Final = 16
+EVERY_EVENT: Final = "*"
+OLD_SECRET_KEPT: Final = timedelta(hours=24)
+EVENTS_KEPT: Final = timedelta(days=90)
+REPLAY_MAX: Final = timedelta(days=30)
+IN_FLIGHT_PER_LANE_MAX: Final = 4
+IN_FLIGHT_PER_COMPANY_MAX: Final = 16
+
+
+class DisabledReason(StrEnum):
+    """Why an endpoint is not told of anything any more."""
+
+    MERCHANT = "merchant"
+    GONE = "gone"
+    UNREACHABLE = "unreachable"
+
+
+class State(StrEnum):
+    """How far a delivery is."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    ENDED = "ended"
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What calls are signed with, sealed: the secret, and the one before while it still signs."""
+
+    sealed: bytes
+    old_sealed: bytes | None = None
+    old_until: datetime | None = None
+
+    def signing_at(self, now: datetime) -> Sequence[bytes]:
+        """The sealed secrets that sign now, the newest first."""
+        if self.old_sealed is None or self.old_until is None or self.old_until <= now:
+            return [self.sealed]
+        return [self.sealed, self.old_sealed]
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An address that a company has registered, and what it wants to hear of."""
+
+    company_id: int
+    endpoint_id: str
+    environment: str
+    url: str
+    events: Sequence[str]
+    description: str
+    is_enabled: bool
+    disabled_reason: DisabledReason | None
+    secrets: Secrets
+    sequence: int
+    created_at: datetime
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """Where deliveries go at a pace of its own: an endpoint, or the origin of postbacks."""
+
+    company_id: int
+    name: str
+    environment: str
+    failures_in_row: int = 0
+    retry_at: datetime | None = None
+    failing_since: datetime | None = None
+
+
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A delivery that is due, with all that is needed to send it."""
+
+    company_id: int
+    delivery_id: str
+    environment: str
+    lane: str
+    entity_id: str
+    sequence: int
+    event_id: str
+    body: bytes
+    url: str
+    is_postback: bool
+    secrets: Secrets | None
+    attempts: int
+    tries: int
+    asked_at: datetime
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One try of a delivery: what was sent and what was answered; no status without an answer."""
+
+    attempt: int
+    url: str
+    signed_at: int
+    signature: str
+    status: int | None
+    error: str | None
+    answer: str
+    milliseconds: int
+    created_at: datetime
+
+    @property
+    def is_success(self) -> bool:
+        """Say whether the other side took it."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether the other side wants no more."""
+        return self.status == 410
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A delivery as a company sees it."""
+
+    delivery_id: str
+    endpoint_id: str
+    event_id: str
+    kind: str
+    entity_id: str
+    sequence: int
+    body: str
+    state: State
+    due_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+    attempts: Sequence[Attempt] = ()
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How long things may take, and how long is waited between them."""
+
+    call_seconds_max: float = 15.0
+    retry_seconds: Sequence[float] = (
+        5.0,
+        5 * 60.0,
+        30 * 60.0,
+        2 * 3_600.0,
+        5 * 3_600.0,
+        10 * 3_600.0,
+        14 * 3_600.0,
+        20 * 3_600.0,
+        24 * 3_600.0,
+    )
+    jitter: float = 0.2
+    hold_back: timedelta = timedelta(hours=1)
+    disable_after: timedelta = timedelta(hours=120)
+    breaker_failures: int = 5
+    breaker_seconds: float = 30.0
+    breaker_seconds_max: float = 15 * 60.0
+    quick_seconds: float = 1.0
+    lease_seconds: float = 10.0
+    tenure_seconds: float = 15.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a try means for its delivery: over, or due again."""
+
+    state: State
+    due_at: datetime | None
+
+
+def outcome_of(attempt: Attempt, *, tries: int, pace: Pace, now: datetime) -> Outcome:
+    """Decide what comes after a try, of which there were so many since the delivery was asked for.
+
+    Waits are scattered, so that what failed together does not come back together.
+    """
+    if attempt.is_success:
+        return Outcome(State.DELIVERED, None)
+    if tries > len(pace.retry_seconds):
+        return Outcome(State.FAILED, None)
+    scatter = random.uniform(1 - pace.jitter, 1 + pace.jitter)  # noqa: S311 - not a secret
+    return Outcome(State.PENDING, now + timedelta(seconds=pace.retry_seconds[tries - 1] * scatter))
+
+
+def lane_after(lane: Lane, *, is_success: bool, pace: Pace, now: datetime) -> Lane:
+    """The lane after a try: its circuit breaker opens for longer with each failure in a row."""
+    if is_success:
+        return Lane(lane.company_id, lane.name, lane.environment)
+    failures = lane.failures_in_row + 1
+    beyond = failures - pace.breaker_failures
+    retry_at = None
+    if beyond >= 0:
+        seconds = min(pace.breaker_seconds * 2 ** min(beyond, 20), pace.breaker_seconds_max)
+        retry_at = now + timedelta(seconds=seconds)
+    return Lane(
+        lane.company_id, lane.name, lane.environment, failures, retry_at, lane.failing_since or now
     )

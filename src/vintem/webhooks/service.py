@@ -1,12 +1,364 @@
-"""What happens when a record changes: an event, in the same commit."""
+"""What happens when a record changes, and what a company can have done about being told."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
-from vintem.runtime.db import Connection
-from vintem.webhooks import store
-from vintem.webhooks.model import Change, event_of
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from vintem.kit.clock import public_time
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, new_id
+from vintem.kit.paging import PageRequest
+from vintem.runtime.crypto import Sealer
+from vintem.runtime.db import Connection, Database
+from vintem.webhooks import delivery_store, listing, store
+from vintem.webhooks.model import (
+    ENDPOINTS_MAX,
+    EVENTS_KEPT,
+    OLD_SECRET_KEPT,
+    Change,
+    Delivery,
+    DisabledReason,
+    Endpoint,
+    Event,
+    Secrets,
+    event_of,
+)
+from vintem.webhooks.signing import new_secret
+
+log = structlog.get_logger()
+
+REPLAYED_AT_ONCE_MAX: Final = 2_000
+DELETED_AT_ONCE_MAX: Final = 1_000
+PING: Final = ("ping", "")
+DISABLED: Final = ("webhook", "disabled")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Whose endpoints are meant."""
+
+    company_id: int
+    environment: str
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """What an endpoint shall be; nothing where it stays as it is."""
+
+    url: str | None = None
+    events: Sequence[str] | None = None
+    description: str | None = None
+    is_enabled: bool | None = None
 
 
 async def record(block: Connection, changes: Sequence[Change]) -> None:
-    """Keep the events of changes inside the caller's atomic block."""
+    """Keep the events of changes, and who is to be told, inside the caller's atomic block."""
     await store.insert_events(block, [event_of(change) for change in changes])
+
+
+async def register(
+    database: Database, sealer: Sealer, place: Place, wishes: Wishes, *, now: datetime
+) -> tuple[Endpoint, str]:
+    """Add an endpoint; its secret is shown this once."""
+    assert wishes.url is not None
+    assert wishes.events is not None
+    secret = new_secret()
+    endpoint_id = new_id(Prefix.WEBHOOK)
+    endpoint = Endpoint(
+        company_id=place.company_id,
+        endpoint_id=endpoint_id,
+        environment=place.environment,
+        url=wishes.url,
+        events=wishes.events,
+        description=wishes.description or "",
+        is_enabled=True,
+        disabled_reason=None,
+        secrets=Secrets(seal_secret(sealer, secret)),
+        sequence=0,
+        created_at=now,
+    )
+
+    async def add(block: Connection) -> None:
+        await store.lock_company(block, place.company_id)
+        count = await store.count_endpoints(block, place.company_id, place.environment)
+        if count >= ENDPOINTS_MAX:
+            raise Refusal(ErrorCode.WEBHOOK_LIMIT_REACHED, details={"maximum": ENDPOINTS_MAX})
+        await store.insert_endpoint(block, endpoint)
+
+    await database.atomically(add)
+    return endpoint, secret
+
+
+async def list_endpoints(db: Connection, place: Place) -> Sequence[Endpoint]:
+    """The endpoints of a company, the newest first."""
+    return await store.list_endpoints(db, place.company_id, place.environment)
+
+
+async def get(db: Connection, place: Place, endpoint_id: str) -> Endpoint:
+    """Find an endpoint, or refuse."""
+    found = await store.find_endpoint(db, place.company_id, place.environment, endpoint_id)
+    if found is None:
+        raise Refusal(ErrorCode.WEBHOOK_NOT_FOUND)
+    return found
+
+
+async def change(
+    database: Database, place: Place, endpoint_id: str, wishes: Wishes, *, now: datetime
+) -> Endpoint:
+    """Change an endpoint; one that is enabled again is sent what it still waits for."""
+
+    async def write(block: Connection) -> Endpoint:
+        was = await _lock(block, place, endpoint_id)
+        is_enabled = was.is_enabled if wishes.is_enabled is None else wishes.is_enabled
+        reason = None if is_enabled else was.disabled_reason or DisabledReason.MERCHANT
+        changed = replace(
+            was,
+            url=was.url if wishes.url is None else wishes.url,
+            events=was.events if wishes.events is None else wishes.events,
+            description=was.description if wishes.description is None else wishes.description,
+            is_enabled=is_enabled,
+            disabled_reason=reason,
+        )
+        await store.update_endpoint(block, changed, now=now)
+        return changed
+
+    return await database.atomically(write)
+
+
+async def delete(db: Connection, place: Place, endpoint_id: str, *, now: datetime) -> None:
+    """Let an endpoint be forgotten, or refuse."""
+    if not await store.delete_endpoint(
+        db, place.company_id, place.environment, endpoint_id, now=now
+    ):
+        raise Refusal(ErrorCode.WEBHOOK_NOT_FOUND)
+
+
+async def rotate_secret(
+    database: Database, sealer: Sealer, place: Place, endpoint_id: str, *, now: datetime
+) -> tuple[Endpoint, str]:
+    """Give an endpoint another secret; for a day the one before signs as well."""
+    secret = new_secret()
+
+    async def write(block: Connection) -> Endpoint:
+        was = await _lock(block, place, endpoint_id)
+        until = now + OLD_SECRET_KEPT
+        secrets = Secrets(seal_secret(sealer, secret), was.secrets.sealed, until)
+        changed = replace(was, secrets=secrets)
+        await store.update_secrets(block, changed)
+        return changed
+
+    return await database.atomically(write), secret
+
+
+async def ping(database: Database, place: Place, endpoint_id: str, *, now: datetime) -> Delivery:
+    """Send an endpoint an event that says nothing but that it is reached."""
+
+    async def write(block: Connection) -> str:
+        endpoint = await _lock(block, place, endpoint_id)
+        if not endpoint.is_enabled:
+            raise Refusal(ErrorCode.INVALID_STATE, "The webhook is disabled.")
+        sequence = await store.count_event(block, endpoint)
+        event = event_of(_own_change(endpoint, PING, sequence, now=now))
+        return await store.insert_event_for(block, event, endpoint_id)
+
+    delivery_id = await database.atomically(write)
+    return await get_delivery(database, place, delivery_id)
+
+
+async def disable(
+    database: Database, place: Place, endpoint_id: str, reason: DisabledReason, *, now: datetime
+) -> None:
+    """Stop telling an endpoint, and tell the company's others of it; silence if it is so."""
+
+    async def write(block: Connection) -> None:
+        endpoint = await store.lock_endpoint(
+            block, place.company_id, place.environment, endpoint_id
+        )
+        if endpoint is None or not endpoint.is_enabled:
+            return
+        changed = replace(
+            endpoint,
+            is_enabled=False,
+            disabled_reason=reason,
+            sequence=endpoint.sequence + 1,
+        )
+        await store.update_endpoint(block, changed, now=now)
+        await record(block, [_own_change(changed, DISABLED, changed.sequence, now=now)])
+        log.warning(
+            "webhook disabled",
+            company_id=place.company_id,
+            endpoint_id=endpoint_id,
+            reason=reason,
+        )
+
+    await database.atomically(write)
+
+
+async def disable_unreachable(
+    database: Database, *, failing_before: datetime, now: datetime
+) -> int:
+    """Disable the endpoints that took nothing since a moment, though they were tried."""
+    found = await delivery_store.list_unreachable(database, failing_before=failing_before)
+    for company_id, environment, endpoint_id in found:
+        place = Place(company_id, environment)
+        await disable(database, place, endpoint_id, DisabledReason.UNREACHABLE, now=now)
+    return len(found)
+
+
+async def forget_old(database: Database, *, now: datetime) -> int:
+    """Delete deliveries that are older than what can be listed; says how many."""
+    before, total = now - EVENTS_KEPT, 0
+    for company_id, lane in await delivery_store.list_old_lanes(database, before=before):
+        while count := await delivery_store.delete_old(
+            database, company_id, lane, before=before, rows_max=DELETED_AT_ONCE_MAX
+        ):
+            total += count
+    return total
+
+
+async def list_deliveries(
+    db: Connection, place: Place, endpoint_id: str, request: PageRequest
+) -> listing.DeliveryPage:
+    """Show a page of the deliveries to an endpoint."""
+    await get(db, place, endpoint_id)
+    return await listing.list_deliveries(db, place.company_id, endpoint_id, request)
+
+
+async def get_delivery(db: Connection, place: Place, delivery_id: str) -> Delivery:
+    """Find a delivery, or refuse."""
+    found = await listing.find_delivery(db, place.company_id, place.environment, delivery_id)
+    if found is None:
+        raise Refusal(ErrorCode.DELIVERY_NOT_FOUND)
+    return found
+
+
+async def resend(database: Database, place: Place, delivery_id: str, *, now: datetime) -> Delivery:
+    """Try a delivery again from the start, with the same event under the same id."""
+    if not await delivery_store.has_delivery(
+        database, place.company_id, place.environment, delivery_id
+    ):
+        raise Refusal(ErrorCode.DELIVERY_NOT_FOUND)
+    await delivery_store.renew_delivery(database, place.company_id, delivery_id, now=now)
+    return await get_delivery(database, place, delivery_id)
+
+
+async def replay(
+    database: Database,
+    place: Place,
+    endpoint_id: str,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+) -> int:
+    """Tell an endpoint once more all that it wants to hear of a time; says how many events."""
+    endpoint = await get(database, place, endpoint_id)
+    total, last = 0, delivery_store.EventKey(start)
+    # In parts: a month of events is more than one statement should hold.
+    while True:
+        count, last = await delivery_store.replay_events(
+            database,
+            place.company_id,
+            place.environment,
+            endpoint_id,
+            endpoint.events,
+            start=start,
+            end=end,
+            after=last,
+            rows_max=REPLAYED_AT_ONCE_MAX,
+            now=now,
+        )
+        total += count
+        if count < REPLAYED_AT_ONCE_MAX:
+            return total
+
+
+async def list_events(
+    db: Connection, place: Place, request: PageRequest, *, kind: str | None, now: datetime
+) -> listing.EventPage:
+    """Show a page of what happened."""
+    return await listing.list_events(
+        db, place.company_id, place.environment, request, kind=kind, since=now - EVENTS_KEPT
+    )
+
+
+async def events_since(db: Connection, place: Place, since: datetime) -> Sequence[Event]:
+    """What happened since a moment, the oldest first."""
+    return await listing.list_since(
+        db, place.company_id, place.environment, since=since, rows_max=REPLAYED_AT_ONCE_MAX
+    )
+
+
+async def postback_secrets(db: Connection, sealer: Sealer, place: Place) -> Secrets:
+    """What a company's postbacks are signed with, made when it is first needed."""
+    found = await store.find_postback_secrets(db, place.company_id, place.environment)
+    if found is not None:
+        return found
+    sealed = seal_secret(sealer, new_secret())
+    await store.insert_postback_secret(db, place.company_id, place.environment, sealed)
+    made = await store.find_postback_secrets(db, place.company_id, place.environment)
+    assert made is not None
+    return made
+
+
+async def rotate_postback_secret(
+    db: Connection, sealer: Sealer, place: Place, *, now: datetime
+) -> None:
+    """Give a company another secret for its postbacks; for a day the old one signs as well."""
+    await postback_secrets(db, sealer, place)
+    await store.replace_postback_secret(
+        db,
+        place.company_id,
+        place.environment,
+        seal_secret(sealer, new_secret()),
+        old_until=now + OLD_SECRET_KEPT,
+    )
+
+
+def seal_secret(sealer: Sealer, secret: str) -> bytes:
+    """Make a secret unreadable at rest."""
+    return sealer.seal(secret.encode(), purpose=SECRET_PURPOSE)
+
+
+def open_secret(sealer: Sealer, sealed: bytes) -> str:
+    """Read a secret that was kept."""
+    plain = sealer.open(sealed, purpose=SECRET_PURPOSE)
+    assert plain is not None, "a secret of webhooks was sealed with another pepper"
+    return plain.decode()
+
+
+SECRET_PURPOSE: Final = b"webhook secret"
+
+
+def _own_change(
+    endpoint: Endpoint, kind: tuple[str, str], sequence: int, *, now: datetime
+) -> Change:
+    group, status = kind
+    shown = {
+        "id": endpoint.endpoint_id,
+        "url": endpoint.url,
+        "enabled": endpoint.is_enabled,
+        "disabledReason": endpoint.disabled_reason,
+        "createdAt": public_time(endpoint.created_at),
+    }
+    return Change(
+        company_id=endpoint.company_id,
+        environment=endpoint.environment,
+        entity_id=endpoint.endpoint_id,
+        sequence=sequence,
+        group=group,
+        status=status,
+        previous_status=None,
+        is_first_time=False,
+        data=msgspec.json.encode(shown),
+        at=now,
+    )
+
+
+async def _lock(block: Connection, place: Place, endpoint_id: str) -> Endpoint:
+    endpoint = await store.lock_endpoint(block, place.company_id, place.environment, endpoint_id)
+    if endpoint is None:
+        raise Refusal(ErrorCode.WEBHOOK_NOT_FOUND)
+    return endpoint

@@ -9,7 +9,7 @@ from vintem.providers.payouts import Paid, Rejected
 from vintem.runtime.db import Connection
 from vintem.runtime.failpoints import Failpoint, die_at
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Change
+from vintem.webhooks.model import Change, postback_url_in
 from vintem.withdrawals import store
 from vintem.withdrawals.model import Failure, Status, Withdrawal, request_id_of
 from vintem.withdrawals.record import record_of
@@ -106,4 +106,5 @@ def _change(
         at=now,
         correlation_id=correlation_id,
         idempotency_key=withdrawal.idempotency_key,
+        postback_url=postback_url_in(withdrawal.details),
     )

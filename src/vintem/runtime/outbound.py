@@ -1,0 +1,241 @@
+"""Calls to addresses that strangers gave us: only to the open internet, however they are named.
+
+A name is resolved once for each call and every address it has is checked; the connection goes to
+one of those very addresses, and the socket's own address is checked once more before it connects.
+"""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from vintem.kit.addresses import is_loopback, is_public, parse_address
+from vintem.kit.urls import UrlFault, WebUrl, parse_web_url
+
+ANSWER_BYTES_MAX: Final = 20_000
+CONNECT_SECONDS_MAX: Final = 5.0
+RESOLVE_SECONDS_MAX: Final = 5.0
+# A name server that does not answer holds a thread for seconds; the others must not wait for it.
+RESOLVER_THREADS: Final = 64
+IDLE_CONNECTIONS_SECONDS: Final = 15.0
+USER_AGENT: Final = "Vintem-Webhooks/1"
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class ForbiddenAddressError(Exception):
+    """The address is none that we call; the sentence says why."""
+
+
+class CallFailedError(Exception):
+    """There was no answer; the sentence says why, in words that may be shown to the company."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered, no more of it than anybody needs."""
+
+    status: int
+    body: bytes
+    seconds: float
+
+
+# The checked addresses of the call that this task is making.
+_checked: Final[ContextVar[Sequence[str]]] = ContextVar("checked addresses", default=())
+_may_be_loopback: Final[ContextVar[bool]] = ContextVar("may be loopback", default=False)
+
+
+class _CheckedResolver(AbstractResolver):
+    """Gives the connector the addresses that were checked for this call, and no others."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        del family
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in _checked.get()
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _checked_socket(info: aiohttp.connector.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, place = info
+    address = str(place[0])
+    if not is_public(address) and not (_may_be_loopback.get() and is_loopback(address)):
+        raise OSError(f"{address} is not called")
+    made = socket.socket(family, kind, protocol)
+    made.settimeout(0.0)
+    return made
+
+
+class Outbound:
+    """Calls addresses that strangers gave us; to be closed at the end."""
+
+    def __init__(
+        self, *, resolve: Resolve | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._resolve = resolve or self._ask_name_server
+        self._tls = tls
+        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def check(self, url: str, *, allows_loopback: bool) -> None:
+        """Raise ForbiddenAddressError unless an address may be called as it resolves now."""
+        parsed = _parsed(url, allows_loopback=allows_loopback)
+        await self._addresses(parsed, allows_loopback=allows_loopback)
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        allows_loopback: bool,
+        seconds_max: float,
+    ) -> Answer:
+        """Send a JSON body and return the answer, whatever its status; redirects are answers."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds_max):
+                parsed = _parsed(url, allows_loopback=allows_loopback)
+                _checked.set(await self._addresses(parsed, allows_loopback=allows_loopback))
+                _may_be_loopback.set(allows_loopback)
+                status, answered = await self._send_again_if_cut(parsed, body, headers)
+        except aiohttp.ServerTimeoutError:
+            raise CallFailedError(f"no connection within {CONNECT_SECONDS_MAX:g} s") from None
+        except TimeoutError:
+            raise CallFailedError(f"no answer within {seconds_max:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise CallFailedError(_reason(error)) from None
+        return Answer(status, answered, time.monotonic() - began)
+
+    async def _send_again_if_cut(
+        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        try:
+            return await self._send(url, body, headers)
+        except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+            # Most likely a connection of before that the other side was just closing.
+            return await self._send(url, body, headers)
+
+    async def _send(
+        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        session = self._session or self._open()
+        async with session.post(
+            # As it was given: what is signed for one path must not arrive at another.
+            URL(_with_ascii_host(url), encoded=True),
+            data=body,
+            headers={"content-type": "application/json", "user-agent": USER_AGENT, **headers},
+            allow_redirects=False,
+        ) as response:
+            answered = b""
+            while len(answered) < ANSWER_BYTES_MAX:
+                piece = await response.content.read(ANSWER_BYTES_MAX - len(answered))
+                if not piece:
+                    break
+                answered += piece
+            else:
+                # What comes after is not read: the connection cannot be used again.
+                response.close()
+            return response.status, answered
+
+    def _open(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            resolver=_CheckedResolver(),
+            use_dns_cache=False,
+            socket_factory=_checked_socket,
+            ssl=self._tls or ssl.create_default_context(),
+            limit=0,
+            keepalive_timeout=IDLE_CONNECTIONS_SECONDS,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            # No proxy, no password file of the environment.
+            trust_env=False,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS_MAX),
+            skip_auto_headers=("Accept-Encoding",),
+        )
+        return self._session
+
+    async def _addresses(self, url: WebUrl, *, allows_loopback: bool) -> Sequence[str]:
+        """The addresses of a host, if every one of them may be called."""
+        if allows_loopback and (url.host == "localhost" or is_loopback(url.host)):
+            found: Sequence[str] = ("127.0.0.1", "::1") if url.host == "localhost" else (url.host,)
+            return found
+        if parse_address(url.host) is not None:
+            raise ForbiddenAddressError(UrlFault.IP_LITERAL)
+        try:
+            async with asyncio.timeout(RESOLVE_SECONDS_MAX):
+                found = await self._resolve(url.host, url.port)
+        except (OSError, UnicodeError):
+            found = ()
+        if not found:
+            raise ForbiddenAddressError("The host's name does not resolve to an address.")
+        if not all(is_public(address) for address in found):
+            raise ForbiddenAddressError("The host is not on the open internet.")
+        return found
+
+    async def _ask_name_server(self, host: str, port: int) -> Sequence[str]:
+        def ask() -> Sequence[str]:
+            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+
+
+def _parsed(url: str, *, allows_loopback: bool) -> WebUrl:
+    parsed = parse_web_url(url, allows_loopback=allows_loopback)
+    if isinstance(parsed, UrlFault):
+        raise ForbiddenAddressError(parsed)
+    return parsed
+
+
+def _with_ascii_host(url: WebUrl) -> str:
+    """The address with the host in the form that travels; path and query as they were given."""
+    scheme, _, rest = url.text.partition("://")
+    end = min((at for mark in "/?" if (at := rest.find(mark)) >= 0), default=len(rest))
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    after = rest[end:]
+    return f"{scheme}://{host}:{url.port}{'' if after.startswith('/') else '/'}{after}"
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words why there was no answer."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "TLS: the certificate is not valid for this name, or there is no TLS"
+    cause = getattr(error, "os_error", None) or error
+    if isinstance(cause, aiohttp.ServerDisconnectedError | ConnectionResetError):
+        return "the connection was closed before an answer came"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused"
+    if isinstance(cause, OSError):
+        return cause.strerror or "no connection"
+    return f"the answer could not be read ({type(cause).__name__})"

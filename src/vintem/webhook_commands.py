@@ -1,0 +1,205 @@
+"""The commands for those who build on webhooks: hear events at once, and make them happen."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import aiohttp
+import typer
+from rich.markup import escape
+
+from vintem.command_line import Data, complaint, console, run, start, with_database
+from vintem.companies import service as companies
+from vintem.companies.model import Environment
+from vintem.demo import read_demo
+from vintem.kit.clock import public_time, utc_now
+from vintem.runtime.db import Database
+from vintem.runtime.outbound import CallFailedError, ForbiddenAddressError, Outbound
+from vintem.runtime.processes import stop_signal
+from vintem.settings import Settings
+from vintem.transactions.model import MOVES, Status
+from vintem.webhooks import service as webhooks
+from vintem.webhooks.model import Event
+from vintem.webhooks.service import Place
+from vintem.webhooks.signing import headers_of, new_secret, sign
+
+POLL_SECONDS: Final = 0.25
+# A commit may take so long: what was written before may be seen after what was written later.
+LATE_COMMIT: Final = timedelta(seconds=10)
+CALL_SECONDS_MAX: Final = 15.0
+REFUND: Final = "refund.completed"
+
+COLOURS: Final = {
+    "paid": "green",
+    "completed": "green",
+    "failed": "red",
+    "chargeback": "red",
+    "pre_chargeback": "red",
+    "blocked": "red",
+    "cancelled": "yellow",
+    "refunded": "yellow",
+}
+
+
+def listen(
+    forward_to: Annotated[str, typer.Option(help="Where events are sent, signed.")],
+    company: Annotated[
+        str | None, typer.Option(help="The company's id, cmp_…; the demo's when left out.")
+    ] = None,
+    environment: Annotated[Environment, typer.Option(help="live or test.")] = Environment.TEST,
+    data: Data = None,
+) -> None:
+    """Print a company's events as they happen and forward them, with nothing to register."""
+    settings = start(data=data)
+    company_id = company or demo_value(settings.data, "companyId")
+    if company_id is None:
+        raise complaint("Name the company with --company: there is no demo in the data folder.")
+
+    async def hear(database: Database, _settings: Settings) -> None:
+        found = await companies.get_company(database, company_id)
+        await forward(database, Place(found.company_id, environment), forward_to)
+
+    with_database(settings, hear)
+
+
+async def forward(database: Database, place: Place, url: str) -> None:
+    """Forward events until told to stop."""
+    stopping = stop_signal()
+    outbound = Outbound()
+    try:
+        await outbound.check(url, allows_loopback=True)
+    except ForbiddenAddressError as fault:
+        raise complaint(f"--forward-to: {fault}") from None
+    secret, began = new_secret(), utc_now()
+    console.print(f"Forwarding to {escape(url)}; press Ctrl-C to stop. The secret of this run:")
+    console.print(secret, soft_wrap=True, markup=False)
+    seen: dict[str, datetime] = {}
+    try:
+        while not stopping.is_set():
+            since = max(began, utc_now() - LATE_COMMIT)
+            for event in await webhooks.events_since(database, place, since):
+                if event.event_id not in seen:
+                    seen[event.event_id] = event.created_at
+                    await forward_one(outbound, event, url, secret)
+            seen = {key: at for key, at in seen.items() if at >= since - LATE_COMMIT}
+            await asyncio.sleep(POLL_SECONDS)
+    finally:
+        await outbound.close()
+
+
+async def forward_one(outbound: Outbound, event: Event, url: str, secret: str) -> None:
+    """Send one event, signed as a delivery is, and print its line."""
+    timestamp = int(utc_now().timestamp())
+    signature = sign([secret], message_id=event.event_id, timestamp=timestamp, body=event.body)
+    headers = headers_of(message_id=event.event_id, timestamp=timestamp, signature=signature)
+    try:
+        answer = await outbound.post(
+            url, event.body, headers, allows_loopback=True, seconds_max=CALL_SECONDS_MAX
+        )
+        colour = "green" if 200 <= answer.status < 300 else "red"
+        came = f"[{colour}]{answer.status}[/] [dim]{answer.seconds * 1_000:.0f} ms[/]"
+    except (CallFailedError, ForbiddenAddressError) as fault:
+        came = f"[red]{escape(str(fault))}[/]"
+    colour = COLOURS.get(event.kind.rpartition(".")[2], "cyan")
+    time = public_time(event.created_at)[11:19]
+    console.print(
+        f"[dim]{time}[/] [{colour}]{event.kind}[/] {event.entity_id} #{event.sequence} → {came}",
+        soft_wrap=True,
+    )
+
+
+def trigger(
+    kind: Annotated[str, typer.Argument(help="The event, such as transaction.paid.")],
+    key: Annotated[
+        str | None, typer.Option(help="A secret test key; the demo's when left out.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Where the API is; by the settings when left out.")
+    ] = None,
+    amount: Annotated[int, typer.Option(min=100, help="Cents of the payment.")] = 1_000,
+    data: Data = None,
+) -> None:
+    """Make a payment in the sandbox and let it go through the move that causes an event."""
+    settings = start(data=data, keeps_files=True)
+    statuses = moves_to(kind)
+    if statuses is None:
+        kinds = ", ".join([*(f"transaction.{status}" for status in Status), REFUND])
+        raise complaint(f"{kind} cannot be triggered; these can: {kinds}.")
+    secret_key = key or demo_value(settings.data, "testSecretKey")
+    if secret_key is None:
+        raise complaint("Give a test key with --key: there is no demo in the data folder.")
+    address = url or settings.public_url or f"http://{settings.host}:{settings.port}"
+    run(go_through(address, secret_key, kind, statuses, amount))
+
+
+def moves_to(kind: str) -> Sequence[Status] | None:
+    """The moves of a new payment that lead to an event; nothing when none do."""
+    group, _, status = kind.partition(".")
+    if kind == REFUND:
+        return [Status.PAID]
+    if group != "transaction" or status not in list(Status):
+        return None
+    ways: deque[list[Status]] = deque([[Status.PENDING]])
+    while ways:
+        way = ways.popleft()
+        if way[-1] == status:
+            return way[1:]
+        # Payments that were made go further than others: they are looked at first.
+        further = sorted(MOVES[way[-1]], key=lambda each: (each is not Status.PAID, each))
+        ways += [[*way, each] for each in further if each not in way]
+    return None
+
+
+async def go_through(
+    address: str, key: str, kind: str, statuses: Sequence[Status], amount: int
+) -> None:
+    """Create a payment over the API and move it."""
+    order = {
+        "paymentMethod": "pix",
+        "amount": amount,
+        "customer": {
+            "name": "Cliente de Teste",
+            "email": "cliente@example.com",
+            "document": {"type": "cpf", "number": "52998224725"},
+        },
+    }
+    async with aiohttp.ClientSession(
+        headers={"x-api-key": key}, timeout=aiohttp.ClientTimeout(total=CALL_SECONDS_MAX)
+    ) as session:
+        made = await call(session, f"{address}/v1/transactions", order)
+        path = f"{address}/v1/sandbox/transactions/{made['id']}/simulate"
+        for status in statuses:
+            await call(session, path, {"status": status})
+        if kind == REFUND:
+            await call(session, f"{address}/v1/transactions/{made['id']}/refund", {})
+    console.print(f"[green]{kind}[/] {made['id']}")
+
+
+async def call(
+    session: aiohttp.ClientSession, url: str, body: Mapping[str, object]
+) -> Mapping[str, Any]:
+    """Make one call, or say in a sentence what is wrong with it."""
+    try:
+        async with session.post(url, json=body) as response:
+            answer: Mapping[str, Any] = await response.json()
+    except (aiohttp.ClientError, TimeoutError, ValueError) as fault:
+        raise complaint(f"The API at {url} does not answer: {fault}.") from None
+    if not answer["success"]:
+        error = answer["error"]
+        raise complaint(f"{error['code']}: {error['message']}")
+    data: Mapping[str, Any] = answer["data"]
+    return data
+
+
+def demo_value(data: Path, name: str) -> str | None:
+    """What demo.json says of the demo company, or nothing where there is no demo."""
+    try:
+        demo = read_demo(data / "demo.json")
+    except OSError:
+        return None
+    if demo is None:
+        return None
+    return demo.company_id if name == "companyId" else demo.keys[name]
