@@ -31,7 +31,7 @@ DELIVERIES = int(os.environ.get("PROOF_DELIVERIES", "5000"))
 COMPANIES = 10
 ENDPOINTS_EACH = 10
 REFUSING, HANGING, SLOW, FAILING = 10, 5, 5, 5
-SECONDS = max(12.0, DELIVERIES / 400)
+SECONDS = DELIVERIES / 250
 RATIO_MAX = 1.2
 # A tenth of the times that are promised: 15 s are 1.5 s here.
 PACE = Pace(call_seconds_max=1.5, quick_seconds=0.5)
@@ -220,15 +220,15 @@ async def test_bad_endpoints_delay_no_other(worker_id: str) -> None:
     lenient = replace(settings, allow_loopback_webhooks=True)
     async with open_resources(lenient, shared_limits=False) as resources:
         await migrate(resources.database)
-        ratios = []
+        runs = []
         for _ in range(ATTEMPTS_MAX):
             calm = await run(resources, with_bad=False)
             troubled = await run(resources, with_bad=True)
-            ratios.append(troubled / calm)
+            runs.append((troubled / calm, calm, troubled))
             # A machine that has other things to do makes either run slow by chance.
-            if ratios[-1] <= RATIO_MAX:
+            if runs[-1][0] <= RATIO_MAX:
                 break
-        assert min(ratios) <= RATIO_MAX, ratios
+        assert min(runs)[0] <= RATIO_MAX, runs
         # So that the deliveries of every endpoint are looked at.
         await resources.database.execute(
             "update webhook_endpoint set subscribed_at = created_at - $1::interval",

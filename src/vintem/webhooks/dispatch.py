@@ -64,11 +64,10 @@ class _Places:
 
 @dataclass(slots=True)
 class _Held:
-    """A company that this worker delivers for, until the lease or the tenure is over."""
+    """A company that this worker delivers for, until it has nothing more or the lease is over."""
 
     company_id: int
     lease_ends_at: float
-    tenure_ends_at: float
     places: _Places = field(default_factory=lambda: _Places(IN_FLIGHT_PER_COMPANY_MAX))
     lanes_running: int = 0
 
@@ -182,8 +181,7 @@ class Dispatcher:
             if company_id in self._held:
                 self._held[company_id].lease_ends_at = ends_at
             else:
-                tenure = now + self._pace.tenure_seconds
-                self._held[company_id] = _Held(company_id, ends_at, tenure)
+                self._held[company_id] = _Held(company_id, ends_at)
         for company_id in company_ids - had:
             if company_id in self._held:
                 # Somebody else took it over: nothing more is begun for it.
@@ -215,7 +213,6 @@ class Dispatcher:
             and not road.is_closed
             and road.lane.retry_at is None
             and now < held.lease_ends_at
-            and now < held.tenure_ends_at
         )
 
     async def _fetch(self, road: _Road) -> Sequence[Parcel]:

@@ -258,7 +258,6 @@ class Pace(msgspec.Struct, frozen=True):
     breaker_seconds_max: float = 15 * 60.0
     quick_seconds: float = 1.0
     lease_seconds: float = 10.0
-    tenure_seconds: float = 15.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
