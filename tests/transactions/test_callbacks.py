@@ -311,6 +311,16 @@ async def test_money_for_an_unknown_reference_is_kept_in_suspense(shop: Shop, ki
     assert await shop.balance() == {}
 
 
+async def test_a_transfer_told_again_with_another_reference_is_booked_once(shop: Shop) -> None:
+    made = await shop.create()
+    await assert_unclaimed(shop, received(shop, "?"), "unknown_reference")
+    for again in (received(shop, made["id"]), received(shop, "??"), received(shop, "?")):
+        await send_all(shop.api, [again])
+        assert (await state_of(shop, again["callbackId"]))[0] == "ignored"
+    assert await suspense(shop) == 10_000
+    assert await shop.balance() == {}
+
+
 async def test_the_payment_of_another_company_is_unknown(shop: Shop) -> None:
     stranger = await new_shop(shop.api, shop.database)
     made = await stranger.create()
@@ -394,6 +404,17 @@ async def test_nothing_waits_for_ever_for_a_callback_that_never_comes(shop: Shop
     await send_all(shop.api, [opened])
     assert await state_of(shop, opened["callbackId"]) == ("ignored", "obsolete")
     assert (await shop.read(made["id"]))["status"] == "chargeback"
+
+
+async def test_a_dispute_of_a_payment_under_analysis_waits_for_its_end(shop: Shop) -> None:
+    paid = await shop.paid()
+    await shop.move(paid, "blocked")
+    opened = told(shop, "dispute.opened", paid)
+    await send_all(shop.api, [opened])
+    assert await state_of(shop, opened["callbackId"]) == ("waiting", None)
+    await shop.move(paid, "paid")
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(hours=2))
+    assert (await shop.read(paid))["status"] == "pre_chargeback"
 
 
 async def test_what_was_told_before_the_payment_is_done_once_it_is_made(shop: Shop) -> None:

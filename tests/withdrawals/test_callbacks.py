@@ -7,6 +7,7 @@ from typing import Any
 from support.acquirer import PATH, callback, send
 from support.api import assert_refused, new_shop
 from vintem.kit.errors import ErrorCode
+from vintem.runtime import metrics
 from withdrawals.till import Till
 
 END_TO_END_ID = "E99999999202601011200abcdefghijk"
@@ -27,7 +28,7 @@ async def on_its_way(till: Till) -> Any:
 
 async def test_a_callback_completes_a_withdrawal_once(till: Till) -> None:
     made = await on_its_way(till)
-    word = told(till, made, "payout.paid", endToEndId=END_TO_END_ID)
+    word = told(till, made, "payout.paid", amount=10_002, endToEndId=END_TO_END_ID)
     replies = await asyncio.gather(*(send(till.api, word) for _ in range(8)))
     assert {reply.status for reply in replies} == {200}
     assert sorted(reply.data["isRepeat"] for reply in replies) == [False] + [True] * 7
@@ -38,7 +39,7 @@ async def test_a_callback_completes_a_withdrawal_once(till: Till) -> None:
 
 async def test_a_callback_gives_a_rejected_withdrawal_back(till: Till) -> None:
     made = await on_its_way(till)
-    word = told(till, made, "payout.rejected", code="AC03", message="The account is closed.")
+    word = told(till, made, "payout.rejected", amount=10_002, code="AC03", message="Closed.")
     assert (await send(till.api, word)).status == 200
     shown = await till.read(made["id"])
     assert (shown["status"], shown["failureCode"]) == ("failed", "AC03")
@@ -53,6 +54,16 @@ async def test_a_callback_of_another_company_or_request_is_not_acknowledged(till
         told(till, made, "payout.paid", reference="wd00000000000000000000000000"),
     ):
         assert_refused(await send(till.api, word), ErrorCode.NOT_FOUND, status=404)
+    assert await till.status(made["id"]) == "processing"
+
+
+async def test_a_payout_of_another_amount_moves_nothing_and_raises_the_alarm(till: Till) -> None:
+    made = await on_its_way(till)
+    before = metrics.PAYOUT_CONTRADICTIONS._value.get()
+    for amount in (1, 10_001, 10_003):
+        word = told(till, made, "payout.paid", amount=amount)
+        assert (await send(till.api, word)).status == 200
+    assert metrics.PAYOUT_CONTRADICTIONS._value.get() == before + 3
     assert await till.status(made["id"]) == "processing"
 
 

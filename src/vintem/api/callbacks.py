@@ -96,6 +96,7 @@ async def _receive_payout(call: Call, provider: str, company_id: int, told: Call
         company_id=company_id,
         notice_id=f"{provider}/{told.callback_id}",
         request_id=told.reference,
+        amount=told.amount,
         answer=Paid(told.end_to_end_id, told.tx_hash, told.confirmations)
         if is_paid
         else Rejected(told.code or UNNAMED_REJECTION, told.message or ""),

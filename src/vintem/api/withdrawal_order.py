@@ -1,10 +1,12 @@
 """From what an integrator asks for to the withdrawal that is made, checked on the way."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import structlog
 
 from vintem.api.body import validation_refusal
 from vintem.api.call import Call
@@ -20,7 +22,7 @@ from vintem.api.withdrawal_shapes import (
 from vintem.brazil.br_code import BrCodeKind, parse_br_code
 from vintem.brazil.documents import normalise_cnpj, normalise_cpf
 from vintem.brazil.pix_keys import PixKeyKind, normalise_pix_key, parse_kind
-from vintem.brazil.wallets import normalise_address, parse_network
+from vintem.brazil.wallets import Coin, normalise_address, parse_network
 from vintem.companies import model as companies
 from vintem.companies.model import Environment
 from vintem.kit.clock import public_time
@@ -29,12 +31,15 @@ from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent
 from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN, Cents
 from vintem.ledger.model import Purchase, Scope
-from vintem.providers.payouts import Destination, PixDestination, WalletDestination
+from vintem.providers.payouts import Destination, PixDestination, Quote, WalletDestination
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.creation import NewWithdrawal
 from vintem.withdrawals.model import Filter, Method, Status, Withdrawal, purchase, quantity_text
 from vintem.withdrawals.record import masked_document, masked_key
 
+log = structlog.get_logger()
+
+QUOTE_SECONDS_MAX: Final = 5.0
 PIX_FIELDS: Final = ("pixKey", "pixKeyType")
 CRYPTO_FIELDS: Final = ("coin", "walletAddress", "walletNetwork")
 
@@ -73,11 +78,21 @@ async def prepare(
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     bought = None
     if isinstance(destination, WalletDestination):
-        quote = await call.resources.payouts.quote(destination.coin)
+        quote = await _quote(call, destination.coin)
         bought = purchase(destination.network, quote, net_amount=sums.net_amount)
     made = _withdrawal(call, order, intent, method, sums, destination, bought, document)
     repetition = repetition_digest(call, order.amount, destination)
     return NewWithdrawal(made, intent, repetition, call.correlation_id), destination
+
+
+async def _quote(call: Call, coin: Coin) -> Quote:
+    """Ask for the price of a coin; without one nothing is promised."""
+    try:
+        async with asyncio.timeout(QUOTE_SECONDS_MAX):
+            return await call.resources.payouts.quote(coin)
+    except Exception as fault:
+        log.warning("no price", coin=coin, cause=type(fault).__name__)
+        raise Refusal(ErrorCode.PROVIDER_ERROR) from fault
 
 
 def repetition_digest(call: Call, amount: Cents, destination: Destination) -> bytes:

@@ -135,6 +135,7 @@ ROUTES = (
             ErrorCode.INVALID_URL,
             ErrorCode.WITHDRAWAL_LIMIT_EXCEEDED,
             ErrorCode.INSUFFICIENT_BALANCE,
+            ErrorCode.PROVIDER_ERROR,
             ErrorCode.PROVIDER_NOT_CONFIGURED,
         ),
     ),

@@ -47,6 +47,11 @@ async def capture_many(block: Connection, payments: Sequence[Capture], *, now: d
     )
 
 
+async def lock(block: Connection, scope: Scope) -> None:
+    """Keep others from changing any balance until the block ends."""
+    await _lock_balances(block, scope)
+
+
 async def open_accounts(db: Connection, company_ids: Collection[int]) -> bool:
     """Open the accounts of companies that have none; says whether there were any such."""
     return await store.insert_accounts(db, company_ids)

@@ -47,6 +47,8 @@ create table provider_callback (
 );
 create index provider_callback_transaction on provider_callback (company_id, transaction_id)
     where transaction_id is not null;
+create index provider_callback_transfer on provider_callback
+    (company_id, environment, end_to_end_id) where end_to_end_id is not null;
 create index provider_callback_waiting on provider_callback (company_id, look_at)
     where look_at is not null;
 comment on table provider_callback is

@@ -213,7 +213,7 @@ async def _is_repeated(block: Connection, transaction: Transaction, notice: Noti
     if notice.end_to_end_id is None:
         return False
     is_same = is_made and notice.end_to_end_id == transaction.end_to_end_id
-    return is_same or await callback_store.is_known_transfer(block, transaction, notice)
+    return is_same or await callback_store.is_known_transfer(block, notice)
 
 
 def _may_apply(transaction: Transaction, notice: Notice) -> bool:
@@ -233,7 +233,9 @@ def _may_apply_later(transaction: Transaction, notice: Notice) -> bool:
     if notice.kind not in AFTER_PAYMENT or transaction.status in {Status.FAILED, Status.REFUNDED}:
         return False
     is_before_dispute = notice.kind is NoticeKind.DISPUTE_WON and transaction.status is Status.PAID
-    return transaction.paid_at is None or is_before_dispute
+    # What is held for an analyst comes back before a dispute can take it.
+    is_held = transaction.status is Status.BLOCKED
+    return transaction.paid_at is None or is_before_dispute or is_held
 
 
 async def _apply(
@@ -255,7 +257,10 @@ async def _apply(
 
 
 async def _without_payment(block: Connection, notice: Notice, now: datetime) -> State:
-    if notice.kind not in MONEY:
+    is_known = notice.end_to_end_id is not None and await callback_store.is_known_transfer(
+        block, notice
+    )
+    if notice.kind not in MONEY or is_known:
         return State.IGNORED
     await _book_unclaimed(block, notice, now)
     return State.UNCLAIMED

@@ -112,22 +112,20 @@ async def last_sequence(db: Connection, transaction: Transaction, provider: str)
     return int(last or 0)
 
 
-async def is_known_transfer(db: Connection, transaction: Transaction, notice: Notice) -> bool:
-    """Say whether a transfer to a payment, of this name and amount, was booked before."""
+async def is_known_transfer(db: Connection, notice: Notice) -> bool:
+    """Say whether a transfer of this name was booked before, to a payment or to none."""
     return bool(
         await db.fetchval(
             """
             select exists (
                 select from provider_callback
-                where company_id = $1 and transaction_id = $2 and end_to_end_id = $3
-                    and amount = $4 and kind = 'payment.received'
-                    and state in ('applied', 'unclaimed')
+                where company_id = $1 and environment = $2 and end_to_end_id = $3
+                    and kind = 'payment.received' and state in ('applied', 'unclaimed')
             )
             """,
-            transaction.company_id,
-            transaction.transaction_id,
+            notice.company_id,
+            notice.environment,
             notice.end_to_end_id,
-            notice.amount,
         )
     )
 

@@ -95,6 +95,8 @@ waiting as (
     from unnest($15::bigint[], $16::text[], $17::bigint[], $18::date[], $19::bigint[]) as r (
         number, account, part, due_on, amount)
     join paid p on p.number = r.number
+    -- Days are added to under the lock of the accounts, as everywhere.
+    where (select count(*) from locked) > 0
 ),
 {SCHEDULE_RELEASES},
 t as (

@@ -134,6 +134,8 @@ async def _lose(
     block: Connection, was: Transaction, moved: Transaction, now: datetime
 ) -> Transaction:
     assert was.hold_reference is not None
+    # All balances at once: the fee takes others than the dispute does.
+    await ledger.lock(block, was.scope)
     await ledger.pay_out(
         block,
         was.scope,

@@ -90,7 +90,11 @@ async def charge(
     if holder is not None:
         return Created(holder, is_replay=True)
     # Phase 2: the acquirer is asked, with nothing locked and no connection held.
-    answer = await _ask(acquirer.authorise(wanted), otherwise=Unknown())
+    # One that has waited so long for its turn is the worker's, who may have asked already.
+    is_late = utc_now() - creation.new.transaction.created_at > LEFT_ALONE
+    answer: FirstAnswer = Unknown()
+    if not is_late:
+        answer = await _ask(acquirer.authorise(wanted), otherwise=Unknown())
     # Phase 3: its answer is written, unless a worker was faster.
     made = creation.new.transaction
     question = _question(creation, acquirer.name)
@@ -209,7 +213,8 @@ def _write_first(
     async def write(block: Connection) -> Written:
         transaction = await _lock(block, question)
         if transaction.is_answered:
-            return transaction, ()
+            # A worker was faster; what it wrote may not be what we were told.
+            return await _take_verdict(block, transaction, answer, question, now)
         is_known = not isinstance(answer, Unknown)
         ask_at = None if is_known else now + FIRST_PAUSE
         await request_store.update_ask_at(block, transaction, ask_at=ask_at)
@@ -227,15 +232,26 @@ def _write_later(
             await request_store.update_ask_at(block, transaction, ask_at=None)
         if not transaction.is_answered:
             return await _answer_first(block, transaction, answer, question, now)
-        if isinstance(answer, Unknown):
-            return transaction, ()
-        if isinstance(answer, Processing):
-            # What comes of it is told by a callback.
-            return await answers.settle(block, transaction, answer, now=now), ()
-        notice = _notice(transaction, question.provider, answer)
-        return transaction, await arrivals.take(block, transaction, notice, now=now) or ()
+        return await _take_verdict(block, transaction, answer, question, now)
 
     return write
+
+
+async def _take_verdict(
+    block: Connection,
+    transaction: Transaction,
+    answer: FirstAnswer,
+    question: Question,
+    now: datetime,
+) -> Written:
+    """Do what an answer means for a payment that has had one, once, as if a callback told it."""
+    if isinstance(answer, Unknown):
+        return transaction, ()
+    if isinstance(answer, Processing):
+        # What comes of it is told by a callback.
+        return await answers.settle(block, transaction, answer, now=now), ()
+    notice = _notice(transaction, question.provider, answer)
+    return transaction, await arrivals.take(block, transaction, notice, now=now) or ()
 
 
 async def _answer_first(

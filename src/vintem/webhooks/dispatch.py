@@ -9,7 +9,7 @@ delivery's tries is the fence: what the slower one learns is not written.
 import asyncio
 import random
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,6 +47,7 @@ log = structlog.get_logger()
 
 PARCELS_AT_ONCE_MAX: Final = 16
 LANES_MAX: Final = 1_000
+LANES_PER_COMPANY_MAX: Final = 32
 IN_FLIGHT_MAX: Final = 400
 # Lanes that fail or answer slowly never have all the places: those that are quick find one free.
 SLOW_SHARE: Final = 0.75
@@ -140,7 +141,14 @@ class Dispatcher:
         due = list(await store.list_due_lanes(self._database, self._holder, now=utc_now()))
         fresh = [lane for lane in due if (lane.company_id, lane.name) not in self._running]
         random.shuffle(fresh)
-        fresh = fresh[: LANES_MAX - len(self._running)]
+        # However many lanes a company has, most places are left to the others.
+        running = Counter(company_id for company_id, _ in self._running)
+        few = []
+        for lane in fresh:
+            if running[lane.company_id] < LANES_PER_COMPANY_MAX:
+                running[lane.company_id] += 1
+                few.append(lane)
+        fresh = few[: LANES_MAX - len(self._running)]
         await self._lease({lane.company_id for lane in fresh} - self._held.keys())
         started = 0
         for lane in fresh:

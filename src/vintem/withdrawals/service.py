@@ -162,6 +162,8 @@ class PayoutNotice:
     notice_id: str
     request_id: str
     answer: Paid | Rejected
+    amount: int | None = None
+    """What was paid, or not, where the provider says so."""
 
 
 class NoticeOutcome(StrEnum):
@@ -193,6 +195,15 @@ async def apply_payout_notice(
         )
         if not is_new:
             return NoticeOutcome.REPEATED
+        if notice.amount is not None and notice.amount != locked.net_amount:
+            metrics.PAYOUT_CONTRADICTIONS.inc()
+            log.error(
+                "payout of another amount",
+                withdrawal=locked.withdrawal_id,
+                told=notice.amount,
+                asked=locked.net_amount,
+            )
+            return NoticeOutcome.CONTRADICTS
         if locked.status is Status.PROCESSING:
             await moves.settle(block, locked, notice.answer, now=now)
             return NoticeOutcome.APPLIED
