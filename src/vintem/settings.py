@@ -322,6 +322,10 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
+EXAMPLES_KEY: Final = "VINTEM_KEY"
+"""Where the examples of the documents keep a caller's key."""
+
+
 def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
     """One sentence for each VINTEM_ variable that is no setting: most likely a typing error."""
     environment = os.environ if environment is None else environment
@@ -332,7 +336,8 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
     }
     sentences = []
     for name in sorted(environment):
-        if name.startswith("VINTEM_") and name not in known.values():
+        is_ours = name.startswith("VINTEM_") and name != EXAMPLES_KEY
+        if is_ours and name not in known.values():
             close = difflib.get_close_matches(name.removeprefix("VINTEM_"), known, n=1)
             hint = f"; did you mean {known[close[0]]}?" if close else "."
             sentences.append(f"{name} is not a setting and has no effect{hint}")
