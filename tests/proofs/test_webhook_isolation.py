@@ -33,6 +33,8 @@ ENDPOINTS_EACH = 10
 REFUSING, HANGING, SLOW, FAILING = 10, 5, 5, 5
 SECONDS = DELIVERIES / 250
 RATIO_MAX = 1.2
+# A delivery that waits for one more look of the worker, on a machine that does other things too.
+SLACK_SECONDS = 0.2
 # A tenth of the times that are promised: 15 s are 1.5 s here.
 PACE = Pace(call_seconds_max=1.5, quick_seconds=0.5)
 SLOW_SECONDS = 1.4
@@ -224,11 +226,11 @@ async def test_bad_endpoints_delay_no_other(worker_id: str) -> None:
         for _ in range(ATTEMPTS_MAX):
             calm = await run(resources, with_bad=False)
             troubled = await run(resources, with_bad=True)
-            runs.append((troubled / calm, calm, troubled))
+            runs.append((troubled - RATIO_MAX * calm, calm, troubled))
             # A machine that has other things to do makes either run slow by chance.
-            if runs[-1][0] <= RATIO_MAX:
+            if runs[-1][0] <= SLACK_SECONDS:
                 break
-        assert min(runs)[0] <= RATIO_MAX, runs
+        assert min(runs)[0] <= SLACK_SECONDS, runs
         # So that the deliveries of every endpoint are looked at.
         await resources.database.execute(
             "update webhook_endpoint set subscribed_at = created_at - $1::interval",
