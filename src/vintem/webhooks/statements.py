@@ -36,17 +36,18 @@ delivery as (
         company_id, delivery_id, environment, lane, entity_id, sequence, url, state, due_at,
         created_at, asked_at, finished_at
     )
-    select company_id, new_delivery_id(created_at), environment, lane, entity_id, sequence, url,
-        case when is_over then 'ended' else 'pending' end,
-        case when is_over then null else created_at end, created_at, created_at,
-        case when is_over then created_at end
-    from (
-        select a.*, url is not null and exists (
-            select from webhook_delivery e where e.company_id = a.company_id
-                and e.lane = a.lane and e.entity_id = a.entity_id and e.state = 'ended'
-        ) as is_over
-        from addressed a
-    ) as each
+    select a.company_id, new_delivery_id(a.created_at), a.environment, a.lane, a.entity_id,
+        a.sequence, a.url, coalesce(e.state, 'pending'),
+        case when e.state is null then a.created_at end, a.created_at, a.created_at,
+        case when e.state is not null then a.created_at end
+    from addressed a
+    -- In the order of its key, it is looked up by it: the planner would else read the whole lane.
+    left join lateral (
+        select d.state from webhook_delivery d
+        where a.url is not null and d.company_id = a.company_id and d.lane = a.lane
+            and d.entity_id = a.entity_id and d.state = 'ended'
+        order by d.sequence limit 1
+    ) as e on true
 )
 """  # noqa: S608 - put together from constants
 """What keeps events, and one delivery to each place that wants them, in a statement that has named
