@@ -151,6 +151,11 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="I3 debt above zero",
         ),
         pytest.param(
+            {"I3"},
+            "update account set owes = true where code = 'available' and environment = 'test'",
+            id="I3 a debt that is none",
+        ),
+        pytest.param(
             {"I5"},
             "update account set version = version + 1 where code = 'payout'",
             id="I5 a version without a leg",

@@ -34,6 +34,10 @@ FLUSHER_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "enable_seqscan": "off",
+    # A group is looked up row by row; any other join reads what grows with the number of companies.
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
 }
 
 
@@ -195,7 +199,7 @@ class GroupCommit(Generic[RowT, OutcomeT]):
                     await self._write_once(connection, group)
             except DatabaseBusyError as busy:
                 late = busy
-                if len(group) > 1:
+                if len(group) > 1 and attempt > 1:
                     await self._write_one_by_one(link, group, busy)
                 elif attempt >= BUSY_ATTEMPTS_MAX:
                     group[0].refuse(busy)
