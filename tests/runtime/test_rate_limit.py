@@ -530,15 +530,14 @@ async def median_seconds(limiter: SharedLimiter, windows: Sequence[Window]) -> f
     return statistics.median(taken)
 
 
-async def test_expired_calls_are_not_kept(database: Database, company: int) -> None:
-    for _ in range(20):
-        await admit_shared(database, company, limit=1_000, length_ms=20)
-    await asyncio.sleep(0.025)
-    assert (await admit_shared(database, company, limit=1_000, length_ms=20)).remaining == 999
-    assert (
-        await database.fetchval("select count(*) from rate_call where company_id = $1", company)
-        == 1
-    )
+async def test_expired_calls_are_not_kept_for_long(database: Database, company: int) -> None:
+    for _ in range(4):
+        for _ in range(20):
+            await admit_shared(database, company, limit=1_000, length_ms=20)
+        await asyncio.sleep(0.025)
+        assert (await admit_shared(database, company, limit=1_000, length_ms=20)).remaining == 999
+    kept = await database.fetchval("select count(*) from rate_call where company_id = $1", company)
+    assert 1 <= kept <= 32
     await assert_windows_are_whole(database)
 
 

@@ -19,15 +19,16 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "L1",
-        "A shared rate window holds the calls up to its last, and none of before its first.",
+        "A shared rate window holds exactly the calls between its first and its last.",
         """
         select w.company_id, w.key_id, w.group_name, w.first_call, w.last_call,
-            min(c.call) as oldest, max(c.call) as newest
+            sum(c.calls) as held
         from rate_window w left join rate_call c
-            on c.company_id = w.company_id and c.key_id = w.key_id and c.group_name = w.group_name
+            on c.company_id = w.company_id and c.key_id = w.key_id
+            and c.group_name = w.group_name and c.call >= w.first_call
         group by w.company_id, w.key_id, w.group_name, w.first_call, w.last_call
-        having case when w.last_call = 0 then count(c.call) > 0
-            else max(c.call) is distinct from w.last_call or min(c.call) < w.first_call end
+        having coalesce(sum(c.calls), 0) <> w.last_call - w.first_call + 1
+            or max(c.call) <> w.last_call
         """,
     ),
     Invariant(

@@ -1,6 +1,8 @@
--- Calls of one window that arrive together are admitted together, at one moment: a row of rate_call
--- now stands for all calls up to its number that came after the row before it.
+-- Calls of one window that arrive together are admitted together, at one moment, in one row under the
+-- number of the last. Where the window begins now is found by walking on from where it began: every
+-- call is walked over once, because a window that has lost calls has room, and remembers its new begin.
 
+alter table rate_call add column calls bigint not null default 1 check (calls > 0);
 drop function admit_call(bigint, text, text, bigint, interval);
 comment on table rate_call is 'distributed: the moments of the calls that a window may still hold, under the last call of each';
 
@@ -22,11 +24,7 @@ declare
     v_first bigint;
     v_last bigint;
     v_was_first bigint;
-    v_beyond bigint;
-    v_middle bigint;
-    v_call bigint;
     v_last_at timestamptz;
-    v_at timestamptz;
 begin
     -- Another caller may insert the window first, and idle windows are deleted: look until it is held.
     loop
@@ -50,31 +48,24 @@ begin
         decided_at := greatest(decided_at, v_last_at);
     end if;
 
-    -- Find the first call inside the window, mostly the one that was the first before.
-    v_beyond := v_last + 1;
-    v_middle := v_first;
-    while v_first < v_beyond loop
-        select call, admitted_at into strict v_call, v_at
+    if v_first <= v_last then
+        select call - calls + 1 into v_first
         from rate_call
         where company_id = p_company_id and key_id = p_key_id and group_name = p_group_name
-            and call >= v_middle
+            and call >= v_first and admitted_at > decided_at - p_window
         order by call limit 1;
-        if v_at > decided_at - p_window then
-            v_beyond := v_middle;
-        else
-            v_first := v_call + 1;
-        end if;
-        v_middle := (v_first + v_beyond) / 2;
-    end loop;
+        v_first := coalesce(v_first, v_last + 1);
+    end if;
 
     admitted := least(p_calls, greatest(p_limit - (v_last - v_first + 1), 0));
     if admitted > 0 then
         v_last := v_last + admitted;
         update rate_window set first_call = v_first, last_call = v_last, last_at = decided_at
         where company_id = p_company_id and key_id = p_key_id and group_name = p_group_name;
-        insert into rate_call (company_id, key_id, group_name, call, admitted_at)
-        values (p_company_id, p_key_id, p_group_name, v_last, decided_at);
-        if v_first > v_was_first then
+        insert into rate_call (company_id, key_id, group_name, call, calls, admitted_at)
+        values (p_company_id, p_key_id, p_group_name, v_last, admitted, decided_at);
+        -- Those that have left are deleted some at a time.
+        if v_first / 32 > v_was_first / 32 then
             delete from rate_call
             where company_id = p_company_id and key_id = p_key_id and group_name = p_group_name
                 and call < v_first;
