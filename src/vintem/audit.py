@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vintem import audit_statements
 from vintem.runtime.db import Connection, Database
 
 ROWS_SHOWN_MAX: Final = 20
@@ -359,19 +360,13 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "U1",
-        "Money in suspense was brought by one callback each, with its amount.",
-        """
-        select company_id, environment, reference, s.amount, c.amount as told
-        from (
-            select company_id, environment, reference,
-                amounts[array_position(codes, 'suspense')] as amount
-            from posting where kind = 'suspense' and 'suspense' = any(codes)
-        ) s full join (
-            select company_id, environment, provider || '/' || callback_id as reference, amount
-            from provider_callback where state = 'unclaimed'
-        ) c using (company_id, environment, reference)
-        where s.amount is distinct from c.amount
-        """,
+        "Money in suspense was brought, or taken, by one callback each, with its amount.",
+        audit_statements.SUSPENSE,
+    ),
+    Invariant(
+        "U2",
+        "A refund that a provider told of is in the books, with the amount that was told.",
+        audit_statements.TOLD_REFUNDS,
     ),
     Invariant(
         "I11w",
