@@ -200,7 +200,7 @@ async def _is_repeated(block: Connection, transaction: Transaction, notice: Noti
     is_made = transaction.paid_at is not None and notice.amount == transaction.amount
     if notice.kind is NoticeKind.CHARGE_PAID:
         # A charge has our id, under which the acquirer charges once.
-        return is_made
+        return is_made or await callback_store.is_known_charge(block, transaction, notice)
     if notice.end_to_end_id is None:
         return False
     is_same = is_made and notice.end_to_end_id == transaction.end_to_end_id

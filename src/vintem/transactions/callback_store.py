@@ -139,6 +139,26 @@ async def is_known_transfer(db: Connection, notice: Notice) -> bool:
     )
 
 
+async def is_known_charge(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether this charge of a locked payment was booked before, to it or to none."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from provider_callback
+                where company_id = $1 and transaction_id = $2 and provider = $3 and kind = $4
+                    and amount = $5 and state in ('applied', 'unclaimed')
+            )
+            """,
+            transaction.company_id,
+            transaction.transaction_id,
+            notice.provider,
+            notice.kind,
+            notice.amount,
+        )
+    )
+
+
 async def list_told_refunds(db: Connection, transaction: Transaction) -> Collection[str]:
     """The refunds of a locked payment of which its provider has told us."""
     rows = await db.fetch(
