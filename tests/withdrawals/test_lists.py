@@ -44,11 +44,19 @@ async def test_pages_and_cursors_give_every_withdrawal_once(till: Till) -> None:
     assert seen == made[::-1]
 
 
+async def test_a_method_has_the_names_that_it_has_when_a_withdrawal_is_made(till: Till) -> None:
+    made = [(await till.take(1_000, method=method))["id"] for method in ("pix", "fiat")]
+    for method, expected in (("pix", made), ("fiat", made), ("crypto", [])):
+        listed = (await till.api.get(f"/v1/withdrawals?method={method}", key=till.key)).data
+        assert sorted(each["id"] for each in listed["withdrawals"]) == sorted(expected)
+        assert {each["method"] for each in listed["withdrawals"]} <= {"pix"}
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
         ("?status=paid", "status"),
-        ("?method=fiat", "method"),
+        ("?method=boleto", "method"),
         ("?startDate=yesterday", "startDate"),
         ("?endDate=2026-13-01", "endDate"),
         ("?pageSize=101", "pageSize"),
