@@ -405,6 +405,24 @@ async def test_an_answer_that_comes_after_the_worker_gave_up_is_not_lost(
         assert len(await book_of(shop)) == 1
 
 
+async def test_a_worker_that_hears_something_else_than_the_one_before_it_is_heard_too(
+    settings: Settings, database: Database
+) -> None:
+    async with faulty(settings, database, Fault.LOST_REQUESTS) as (shop, resources):
+        made = (await charge(shop)).data
+        await finish(resources, 11)
+        assert (await shop.read(made["id"]))["refusedReason"]["code"] == "NOT_RECEIVED"
+        # It was under way all the time; another worker had asked later, and is slower.
+        await simulator(database).authorise(wanted(shop, made["id"], "1111"))
+        await database.execute(
+            "update provider_request set ask_at = asked_at where company_id = $1",
+            shop.scope.company_id,
+        )
+        await finish(resources, 12)
+        assert (await shop.read(made["id"]))["status"] == "failed"
+        assert await suspense(shop) == 10_000
+
+
 async def test_an_answer_for_a_payment_that_was_failed_by_hand_is_kept_in_suspense(
     settings: Settings, database: Database
 ) -> None:

@@ -160,8 +160,9 @@ def _find_field_faults(
 
 def _in_words(message: str, declared: object) -> str:
     """Say what is wrong without the words of the program: no enumerations, no patterns."""
-    if message.startswith("Invalid enum value"):
-        return f"must be {_one_of(_choices(declared))}"
+    words = _choices(declared)
+    if message.startswith("Invalid enum value") and words:
+        return f"must be {_one_of(words)}"
     if "matching regex" in message:
         return _must(declared) or "has a form that is not allowed"
     return message

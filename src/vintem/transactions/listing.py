@@ -54,8 +54,11 @@ class Lists:
             await asyncio.sleep(0)
             records = await self._records(wanted, shown)
             counted = await counting
-        finally:
+        except BaseException:
             counting.cancel()
+            # One trouble is told; the other, if there is one, was the same.
+            await asyncio.gather(counting, return_exceptions=True)
+            raise
         last = Cursor(shown[-1]["created_at"], shown[-1]["transaction_id"]) if is_followed else None
         return Page(records, counted, last)
 

@@ -115,10 +115,10 @@ async def list_by_status(db: Connection, status: Status) -> Sequence[Withdrawal]
 
 async def find_anywhere(db: Connection, withdrawal_id: str) -> Withdrawal:
     """Find a withdrawal of any company, or refuse; for operators."""
-    withdrawal = await store.find_anywhere(db, withdrawal_id)
-    if withdrawal is None:
+    scope = await store.find_owner(db, withdrawal_id)
+    if scope is None:
         raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
-    return withdrawal
+    return await get(db, scope, withdrawal_id)
 
 
 async def history(db: Connection, withdrawal: Withdrawal) -> Sequence[Entry]:

@@ -99,10 +99,12 @@ async def lock(db: Connection, company_id: int, withdrawal_id: str) -> Withdrawa
     return None if row is None else _withdrawal(row)
 
 
-async def find_anywhere(db: Connection, withdrawal_id: str) -> Withdrawal | None:
-    """Find a withdrawal of any company, for an operator who knows its id alone."""
-    row = await db.fetchrow("select * from withdrawal where withdrawal_id = $1", withdrawal_id)
-    return None if row is None else _withdrawal(row)
+async def find_owner(db: Connection, withdrawal_id: str) -> Scope | None:
+    """Say whose a withdrawal is, for an operator who knows its id alone."""
+    row = await db.fetchrow(
+        "select company_id, environment from withdrawal where withdrawal_id = $1", withdrawal_id
+    )
+    return None if row is None else Scope(row["company_id"], row["environment"])
 
 
 async def find_request(db: Connection, scope: Scope, request_id: str) -> str | None:
