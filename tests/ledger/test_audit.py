@@ -260,6 +260,18 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="U1 money that was told and not booked",
         ),
         pytest.param(
+            {"U2"},
+            """
+            insert into provider_callback (
+                company_id, provider, callback_id, environment, kind, reference, amount, state,
+                received_at
+            )
+            select company_id, 'bank', '1', 'test', 'refund.done', 'x', 5, 'applied', now()
+            from company
+            """,
+            id="U2 a refund that was told and not booked",
+        ),
+        pytest.param(
             {"P1"},
             UNANSWERED,
             id="P1 a payment that nobody will ask about",

@@ -115,7 +115,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "U1",
-        "Money in suspense was brought by one callback each, with its amount.",
+        "Money in suspense was brought, or taken, by one callback each, with its amount.",
         """
         select company_id, environment, reference, s.amount, c.amount as told
         from (
@@ -123,10 +123,26 @@ INVARIANTS: Final[Sequence[Invariant]] = (
                 amounts[array_position(codes, 'suspense')] as amount
             from posting where kind = 'suspense' and 'suspense' = any(codes)
         ) s full join (
-            select company_id, environment, provider || '/' || callback_id as reference, amount
-            from provider_callback where state = 'unclaimed'
+            select c.company_id, c.environment, c.provider || '/' || c.callback_id as reference,
+                case c.kind when 'refund.done' then coalesce(r.amount, 0) - c.amount
+                    else c.amount end as amount
+            from provider_callback c left join refund r
+                on r.company_id = c.company_id and r.refund_id = c.refund_id
+            where c.state = 'unclaimed'
         ) c using (company_id, environment, reference)
         where s.amount is distinct from c.amount
+        """,
+    ),
+    Invariant(
+        "U2",
+        "A refund that a provider told of is in the books, with the amount that was told.",
+        """
+        select c.company_id, c.environment, c.provider, c.callback_id, c.amount, r.amount as booked
+        from provider_callback c left join refund r
+            on r.company_id = c.company_id and r.refund_id = c.refund_id
+            and r.transaction_id = c.transaction_id and r.environment = c.environment
+        where c.kind = 'refund.done' and c.state = 'applied'
+            and c.cause is distinct from 'dispute' and r.amount is distinct from c.amount
         """,
     ),
     Invariant(

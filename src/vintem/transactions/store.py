@@ -263,6 +263,17 @@ async def find_refund_by_key(
     return None if row is None else _refund(row)
 
 
+async def find_refund(db: Connection, scope: Scope, refund_id: str) -> Refund | None:
+    """Find a refund."""
+    row = await db.fetchrow(
+        "select * from refund where company_id = $1 and refund_id = $2 and environment = $3",
+        scope.company_id,
+        refund_id,
+        scope.environment,
+    )
+    return None if row is None else _refund(row)
+
+
 async def list_refunds(
     db: Connection, company_id: int, transaction_ids: Sequence[str]
 ) -> Sequence[Refund]:

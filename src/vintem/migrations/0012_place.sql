@@ -1,0 +1,2 @@
+-- Keeps the place of what another branch brings under this number.
+select 1;
