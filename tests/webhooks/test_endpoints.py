@@ -10,12 +10,13 @@ import pytest
 from conftest import client, serving
 from support.api import Api, Shop, assert_refused, new_shop
 from support.sink import Sink
-from support.webhooks import deliveries, get, patch, post, register
+from support.webhooks import deliveries, get, patch, post, register, until_delivered
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import Prefix, is_id, new_id
 from vintem.resources import Resources
 from vintem.runtime.db import Database
 from vintem.runtime.outbound import Outbound
+from vintem.webhooks.dispatch import Dispatcher
 
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{43}=")
 NAMES: Mapping[str, Sequence[str]] = {
@@ -26,7 +27,7 @@ NAMES: Mapping[str, Sequence[str]] = {
 }
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+def resolve(host: str, port: int) -> Sequence[str]:
     del port
     return NAMES.get(host, [])
 
@@ -34,7 +35,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 @pytest.fixture(scope="session")
 async def strict_api(resources: Resources) -> AsyncIterator[Api]:
     """An operator that allows no loopback, with a name server of our own making."""
-    strict = replace(resources, allows_loopback_webhooks=False, outbound=Outbound(resolve=resolve))
+    strict = replace(resources, allows_loopback_webhooks=False, outbound=Outbound(ask=resolve))
     async with serving(strict) as base_url, client() as session:
         yield Api(base_url, session)
     await strict.outbound.close()
@@ -200,6 +201,7 @@ async def test_a_delivery_of_nobody_or_of_another_is_not_found(
     [
         ({"from": "2026-01-01", "to": "2026-01-31"}, "to"),
         ({"from": "2026-01-02", "to": "2026-01-01T00:00:00.000Z"}, "to"),
+        ({"from": "2026-01-02", "to": "2026-01-01"}, "to"),
         ({"from": "ontem", "to": "2026-01-01"}, "from"),
         ({"to": "2026-01-01"}, "from"),
     ],
@@ -211,6 +213,70 @@ async def test_a_time_that_cannot_be_replayed_is_refused(
     refused = await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", body)
     assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
     assert refused.json["error"]["details"]["errors"][0]["field"] == field
+
+
+async def test_a_replay_says_that_it_needs_a_body(strict_shop: Shop) -> None:
+    made = await register(strict_shop, "https://loja.com.br/")
+    refused = await post(strict_shop, f"/v1/webhooks/{made['id']}/replay")
+    assert_refused(refused, ErrorCode.INVALID_JSON, status=400)
+    assert refused.json["error"]["message"] == "This call needs a body, in JSON; there is none."
+    empty = await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", {})
+    assert_refused(empty, ErrorCode.VALIDATION_ERROR, status=400)
+    faults = empty.json["error"]["details"]["errors"]
+    assert {fault["field"] for fault in faults} == {"from", "to"}
+
+
+async def test_a_disabled_endpoint_is_sent_nothing_again(shop: Shop, sink: Sink) -> None:
+    made = await register(shop, sink.url())
+    await shop.create()
+    [delivery] = await deliveries(shop, made["id"])
+    assert delivery["nextAttemptAt"] is not None
+    await patch(shop, made["id"], enabled=False)
+    today = delivery["createdAt"][:10]
+    for path, body in (
+        (f"/v1/webhooks/deliveries/{delivery['id']}/resend", None),
+        (f"/v1/webhooks/{made['id']}/replay", {"from": today, "to": today}),
+        (f"/v1/webhooks/{made['id']}/test", None),
+    ):
+        refused = await post(shop, path, body)
+        assert_refused(refused, ErrorCode.INVALID_STATE, status=409)
+        assert refused.json["error"]["message"] == "The webhook is disabled; enable it first."
+    [waiting] = await deliveries(shop, made["id"])
+    assert waiting == delivery | {"nextAttemptAt": None}
+    await patch(shop, made["id"], enabled=True)
+    assert await deliveries(shop, made["id"]) == [delivery]
+
+
+async def test_deliveries_are_found_by_status_kind_and_event(
+    shop: Shop, sink: Sink, worker: Dispatcher
+) -> None:
+    made = await register(shop, sink.url())
+    transaction_id = await shop.paid()
+    await until_delivered(shop, made["id"], 2)
+    await patch(shop, made["id"], enabled=False)
+    await patch(shop, made["id"], enabled=True, url="http://127.0.0.1:1/")
+    await shop.create()
+    paid = f"tx:{transaction_id}:PAID"
+    for query, count in (
+        ("", 3),
+        ("?status=delivered", 2),
+        ("?status=pending", 1),
+        ("?status=pending,delivered", 3),
+        ("?status=failed,ended", 0),
+        ("?event=transaction.pending", 2),
+        ("?event=transaction.pending&status=delivered", 1),
+        (f"?eventId={paid}", 1),
+        ("?eventId=evt_none", 0),
+        ("?status=delivered&pageSize=1", 1),
+    ):
+        page = await get(shop, f"/v1/webhooks/{made['id']}/deliveries{query}")
+        assert len(page["deliveries"]) == count, query
+        total = 2 if "pageSize" in query else count
+        assert page["pagination"]["total"] == total, query
+    for query, field in (("status=lost", "status"), ("event=lost", "event"), ("x=1", "x")):
+        refused = await shop.api.get(f"/v1/webhooks/{made['id']}/deliveries?{query}", key=shop.key)
+        assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
+        assert refused.json["error"]["details"]["errors"][0]["field"] == field
 
 
 async def test_thirty_days_can_be_replayed(strict_shop: Shop) -> None:

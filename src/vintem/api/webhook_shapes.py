@@ -64,9 +64,12 @@ class ReplayBody(Body, frozen=True):
     to: Annotated[str, Meta(max_length=32, examples=["2026-03-02"])]
 
 
-class PageQuery(Query, frozen=True):
+class DeliveryQuery(Query, frozen=True):
     """Which deliveries are listed."""
 
+    status: str | None = None
+    event: str | None = None
+    event_id: str | None = None
     page: int | None = None
     page_size: int = 20
     cursor: str | None = None
