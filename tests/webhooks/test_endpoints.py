@@ -73,6 +73,61 @@ async def test_an_endpoint_is_registered_with_its_secret_shown_once(strict_shop:
     assert listed["pagination"]["total"] == 1
 
 
+async def test_nothing_is_sent_at_registration_and_no_description_is_null(
+    shop: Shop, sink: Sink, database: Database
+) -> None:
+    made = await register(shop, sink.url())
+    assert made["description"] is None
+    assert set(made) == {
+        "id", "url", "events", "description", "enabled", "disabledReason", "secret", "createdAt",
+    }  # fmt: skip
+    waiting = await database.fetchval(
+        "select count(*) from webhook_delivery where company_id = $1", shop.scope.company_id
+    )
+    assert waiting == 0
+    assert (await patch(shop, made["id"], description="Loja")).data["description"] == "Loja"
+    assert (await patch(shop, made["id"], description="")).data["description"] is None
+
+
+@pytest.mark.parametrize("body", [None, {}])
+async def test_calls_that_need_no_body_take_an_empty_one(
+    shop: Shop, sink: Sink, body: object
+) -> None:
+    made = await register(shop, sink.url())
+    tested = await post(shop, f"/v1/webhooks/{made['id']}/test", body)
+    assert tested.status == 200
+    rotated = await post(shop, f"/v1/webhooks/{made['id']}/rotate-secret", body)
+    assert rotated.status == 200
+    assert SECRET.fullmatch(rotated.data["secret"])
+    assert set(rotated.data) == set(made)
+    resent = await post(shop, f"/v1/webhooks/deliveries/{tested.data['id']}/resend", body)
+    assert resent.status == 200
+
+
+async def test_an_event_is_listed_for_ninety_days_exactly_as_it_is_kept(
+    shop: Shop, database: Database
+) -> None:
+    await shop.paid()
+    both = (await get(shop, "/v1/events"))["events"]
+    assert [set(each) for each in both] == 2 * [
+        {
+            "eventId", "event", "version", "environment", "timestamp", "sequence",
+            "previousStatus", "data", "metadata",
+        }
+    ]  # fmt: skip
+    assert {(each["version"], each["environment"]) for each in both} == {("v1", "test")}
+    await database.execute(
+        """
+        update webhook_event set created_at = now() - interval '90 days 1 second'
+        where company_id = $1 and sequence = 1
+        """,
+        shop.scope.company_id,
+    )
+    listed = await get(shop, "/v1/events")
+    assert listed["events"] == both[:1]
+    assert listed["pagination"]["total"] == 1
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -285,13 +340,14 @@ async def test_thirty_days_can_be_replayed(strict_shop: Shop) -> None:
     assert (await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", body)).status == 200
 
 
-async def test_events_and_deliveries_are_listed_by_page_and_by_cursor(
-    shop: Shop, sink: Sink
-) -> None:
+async def test_lists_go_by_page_and_by_cursor(shop: Shop, sink: Sink) -> None:
     made = await register(shop, sink.url())
     for _ in range(3):
         await shop.paid()
+    for number in range(5):
+        await register(shop, sink.url(f"/{number}"))
     for path, name, key in (
+        ("/v1/webhooks", "webhooks", "id"),
         ("/v1/events", "events", "eventId"),
         (f"/v1/webhooks/{made['id']}/deliveries", "deliveries", "id"),
     ):
@@ -311,8 +367,9 @@ async def test_events_and_deliveries_are_listed_by_page_and_by_cursor(
             walked += [each[key] for each in page[name]]
             cursor = page["pagination"]["nextCursor"]
         assert walked == ids
-        junk = await shop.api.get(f"{path}?cursor=x", key=shop.key)
-        assert_refused(junk, ErrorCode.VALIDATION_ERROR, status=400)
+        for query in ("cursor=x", "page=0", "pageSize=101", "lost=1"):
+            junk = await shop.api.get(f"{path}?{query}", key=shop.key)
+            assert_refused(junk, ErrorCode.VALIDATION_ERROR, status=400)
     paid = await get(shop, "/v1/events?event=transaction.paid")
     assert {each["event"] for each in paid["events"]} == {"transaction.paid"}
     assert paid["pagination"]["total"] == 3

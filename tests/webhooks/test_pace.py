@@ -43,6 +43,12 @@ def test_waits_follow_the_promised_schedule_scattered_by_a_fifth(tries: int, sec
     assert seconds * 1.1 < max(waits) <= seconds * 1.2
 
 
+def test_the_other_times_are_those_that_are_promised() -> None:
+    pace = Pace()
+    assert (pace.call_seconds_max, pace.jitter) == (15.0, 0.2)
+    assert (pace.hold_back, pace.disable_after) == (timedelta(hours=1), timedelta(hours=120))
+
+
 @pytest.mark.parametrize("status", [None, 199, 300, 301, 400, 404, 410, 429, 500, 503])
 def test_the_tenth_failure_is_the_last(status: int | None) -> None:
     assert outcome_of(attempt(status), tries=9, pace=Pace(), now=NOW).state is State.PENDING

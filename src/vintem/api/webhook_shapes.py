@@ -64,6 +64,14 @@ class ReplayBody(Body, frozen=True):
     to: Annotated[str, Meta(max_length=32, examples=["2026-03-02"])]
 
 
+class WebhookQuery(Query, frozen=True):
+    """Which addresses are listed."""
+
+    page: int | None = None
+    page_size: int = 20
+    cursor: str | None = None
+
+
 class DeliveryQuery(Query, frozen=True):
     """Which deliveries are listed."""
 
@@ -90,7 +98,7 @@ class WebhookReply(Reply, frozen=True):
     id: str
     url: str
     events: Sequence[str]
-    description: str
+    description: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     created_at: PublicTime
@@ -102,7 +110,7 @@ class WebhookSecretReply(Reply, frozen=True):
     id: str
     url: str
     events: Sequence[str]
-    description: str
+    description: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     secret: Annotated[str, Meta(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]

@@ -27,6 +27,7 @@ from vintem.api.webhook_shapes import (
     WebhookBody,
     WebhookChangeBody,
     WebhookListReply,
+    WebhookQuery,
     WebhookReply,
     WebhookSecretReply,
 )
@@ -59,14 +60,11 @@ async def create_webhook(call: Call) -> Answer:
 
 async def list_webhooks(call: Call) -> Answer:
     """List the registered addresses."""
-    found = await webhooks.list_endpoints(call.resources.database, _place(call))
-    whole = read_page(page=None, page_size=max(len(found), 20), cursor=None)
-    return Data(
-        WebhookListReply(
-            webhooks=[_shown(each) for each in found],
-            pagination=shown_pagination(whole, counted_rows=len(found), next_cursor=None),
-        )
-    )
+    query = call.query_as(WebhookQuery)
+    request = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
+    page = await webhooks.list_endpoints(call.resources.database, _place(call), request)
+    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    return Data(WebhookListReply([_shown(each) for each in page.endpoints], where))
 
 
 async def read_webhook(call: Call) -> Answer:
@@ -239,7 +237,7 @@ def _shown(endpoint: Endpoint) -> WebhookReply:
         id=endpoint.endpoint_id,
         url=endpoint.url,
         events=endpoint.events,
-        description=endpoint.description,
+        description=endpoint.description or None,
         enabled=endpoint.is_enabled,
         disabled_reason=endpoint.disabled_reason,
         created_at=public_time(endpoint.created_at),
@@ -251,7 +249,7 @@ def _with_secret(endpoint: Endpoint, secret: str) -> WebhookSecretReply:
         id=endpoint.endpoint_id,
         url=endpoint.url,
         events=endpoint.events,
-        description=endpoint.description,
+        description=endpoint.description or None,
         enabled=endpoint.is_enabled,
         disabled_reason=endpoint.disabled_reason,
         secret=secret,
@@ -333,6 +331,8 @@ ROUTES = (
         "/v1/webhooks",
         handler=list_webhooks,
         summary="List webhooks",
+        description="The newest first.",
+        query=WebhookQuery,
         answer=WebhookListReply,
     ),
     _route(

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, PageRequest
 from vintem.runtime.db import Connection
 from vintem.webhooks.delivery_store import delivery_of, list_attempts
-from vintem.webhooks.model import Delivery, Event, State
+from vintem.webhooks.model import Delivery, Endpoint, Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPage:
+    """Some endpoints of a company, and how many there are."""
+
+    endpoints: Sequence[Endpoint]
+    counted_rows: int
+    next_cursor: Cursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,21 @@ class DeliveryFilter:
     states: Sequence[State] | None = None
     kind: str | None = None
     event_id: str | None = None
+
+
+def page_of(endpoints: Sequence[Endpoint], request: PageRequest) -> EndpointPage:
+    """Show a page of endpoints that are given whole, the newest first."""
+    cursor = request.cursor
+    left = [
+        each
+        for each in endpoints
+        if cursor is None or (each.created_at, each.endpoint_id) < (cursor.created_at, cursor.id)
+    ][request.offset :]
+    shown = left[: request.page_size]
+    more = None
+    if len(left) > len(shown):
+        more = Cursor(shown[-1].created_at, shown[-1].endpoint_id)
+    return EndpointPage(shown, len(endpoints), more)
 
 
 async def list_events(

@@ -93,9 +93,14 @@ async def register(
     return endpoint, secret
 
 
-async def list_endpoints(db: Connection, place: Place) -> Sequence[Endpoint]:
-    """The endpoints of a company, the newest first."""
-    return await store.list_endpoints(db, place.company_id, place.environment)
+async def list_endpoints(
+    db: Connection, place: Place, request: PageRequest
+) -> listing.EndpointPage:
+    """Show a page of the endpoints of a company."""
+    # They are few: all are read, whichever are shown.
+    return listing.page_of(
+        await store.list_endpoints(db, place.company_id, place.environment), request
+    )
 
 
 async def get(db: Connection, place: Place, endpoint_id: str) -> Endpoint:
