@@ -253,6 +253,29 @@ async def test_an_answer_is_read_no_further_than_needed(sink: Sink) -> None:
     await outbound.close()
 
 
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("0", 0.0), ("7", 7.0), (" 120 ", 120.0), ("99999999999999999999", 999_999_999.0),
+        ("Thu, 01 Jan 2015 00:00:00 GMT", 0.0), ("Thu, 01 Jan 2015 00:00:00 -0000", 0.0),
+        ("-1", None), ("1.5", None), ("soon", None), ("", None), (",", None), ("Thu,", None),
+        ("Thu, 01 Jan 2026 00:00:00 +9999999999", None), ("01 Jan 99999 00:00:00 GMT", None),
+        ("Thu, 99 Jan 2026 99:99:99 GMT", None), ("a b c d e f g", None), ("١٢", None),
+    ],
+)  # fmt: skip
+async def test_what_is_written_as_retry_after_breaks_nothing(
+    sink: Sink, written: str, seconds: float | None
+) -> None:
+    async def throttle(_: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"retry-after": written})
+
+    sink.behaviours["/hook"] = throttle
+    outbound = Outbound()
+    answer = await outbound.post(sink.url(), b"{}", {}, allows_loopback=True, seconds_max=3.0)
+    await outbound.close()
+    assert (answer.status, answer.retry_after_seconds) == (429, seconds)
+
+
 @pytest.mark.parametrize("network", CLOSED, ids=str)
 def test_no_closed_network_is_public(network: object) -> None:
     closed = ip_network(str(network))

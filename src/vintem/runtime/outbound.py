@@ -250,7 +250,8 @@ def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
         return float(written[:9])
     try:
         until = parsedate_to_datetime(written)
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):
+        # The reader is not strict, and a stranger may write anything.
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)

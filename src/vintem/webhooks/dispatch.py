@@ -50,6 +50,7 @@ from vintem.webhooks.signing import headers_of, sign
 log = structlog.get_logger()
 
 PARCELS_AT_ONCE_MAX: Final = 16
+TURN_PARCELS_MAX: Final = 256
 LANES_LOOKED_AT_MAX: Final = 5_000
 LANES_MAX: Final = 1_000
 LANES_PER_COMPANY_MAX: Final = 32
@@ -57,6 +58,7 @@ LANES_REMEMBERED_MAX: Final = 20_000
 IN_FLIGHT_MAX: Final = 400
 TRIES_AT_ONCE_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 8.0
+NAMES_BUSY_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ class _Road:
     lane: Lane
     standing: Standing
     is_closed: bool = False
+    is_unasked: bool = False
+    """Nobody could be asked where it leads."""
     is_awaited: bool = False
     """Something has become due since it was last looked at."""
     in_flight: asyncio.Semaphore = field(
@@ -114,6 +118,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._standings: dict[LaneKey, Standing] = {}
         self._looked_to: LaneKey | None = None
+        self._is_crowded = False
         self._places = Places(IN_FLIGHT_MAX)
         self._is_stopping = False
         self._fetches = GroupCommit[LanePlace, Sequence[Parcel]](
@@ -170,7 +175,6 @@ class Dispatcher:
             else:
                 fresh.append(lane)
         random.shuffle(fresh)
-        fresh.sort(key=self._standing)
         chosen = []
         for lane in fresh:
             standing, company = self._standing(lane), companies[lane.company_id]
@@ -178,6 +182,7 @@ class Dispatcher:
                 process.take(standing)
                 company.take(standing)
                 chosen.append(lane)
+        self._is_crowded = len(chosen) < len(fresh)
         return chosen
 
     def _start(self, lanes: Sequence[Lane]) -> int:
@@ -243,14 +248,18 @@ class Dispatcher:
                     del self._held[company_id]
 
     async def _run_lane(self, road: _Road) -> None:
-        lane = road.lane
+        lane, sent = road.lane, 0
         try:
-            while self._may_go_on(road):
+            # However much there is to send, a lane gives way when others wait for their turn.
+            while self._may_go_on(road) and not (self._is_crowded and sent >= TURN_PARCELS_MAX):
                 road.is_awaited = False
-                if parcels := await self._fetch(road):
-                    await self._send_all(road, deque(parcels))
-                elif not road.is_awaited:
+                parcels = await self._fetch(road)
+                if not parcels and not road.is_awaited:
                     break
+                await self._send_all(road, deque(parcels))
+                sent += len(parcels)
+            if road.is_unasked:
+                await asyncio.sleep(NAMES_BUSY_PAUSE_SECONDS)
             if road.lane.failing_since is not None:
                 await store.put_off_held(
                     self._database, road.lane, hold_back=self._pace.hold_back, now=utc_now()
@@ -314,7 +323,7 @@ class Dispatcher:
                 attempt = await self._try(road, parcel)
             except NamesBusyError:
                 # It is our own machine that was too busy: no try of theirs.
-                road.is_closed = True
+                road.is_closed = road.is_unasked = True
                 return None
         outcome = outcome_of(attempt, tries=parcel.tries + 1, pace=self._pace, now=utc_now())
         is_written = await self._tries.write(Tried(parcel, attempt, outcome))
