@@ -170,7 +170,12 @@ async def list_deliveries(
         join webhook_event e on e.company_id = d.company_id and e.entity_id = d.entity_id
             and e.sequence = d.sequence
         where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
-            and ($4::text is null or e.kind = $4) and ($5::text is null or e.event_id = $5)
+            and ($4::text is null or e.kind = $4)
+            -- Asked for by itself, the event says by which key its delivery is found.
+            and ($5::text is null or (d.entity_id, d.sequence) = (
+                select entity_id, sequence from webhook_event
+                where company_id = $1 and event_id = $5
+            ))
             and ($6::timestamptz is null or (d.created_at, d.delivery_id) < ($6, $7))
         order by d.created_at desc, d.delivery_id desc limit $8 offset $9
         """,
@@ -185,11 +190,13 @@ async def list_deliveries(
         select count(*) from (
             select from webhook_delivery d
             where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
-                and (($4::text is null and $5::text is null) or exists (
+                and ($4::text is null or exists (
                     select from webhook_event e where e.company_id = d.company_id
-                        and e.entity_id = d.entity_id and e.sequence = d.sequence
-                        and ($4::text is null or e.kind = $4)
-                        and ($5::text is null or e.event_id = $5)
+                        and e.entity_id = d.entity_id and e.sequence = d.sequence and e.kind = $4
+                ))
+                and ($5::text is null or (d.entity_id, d.sequence) = (
+                    select entity_id, sequence from webhook_event
+                    where company_id = $1 and event_id = $5
                 ))
             limit $6
         ) as c
