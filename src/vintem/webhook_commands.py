@@ -210,3 +210,5 @@ def find_demo(data: Path) -> DemoCompany | None:
         return read_demo(data / "demo.json")
     except OSError:
         return None
+    except (ValueError, KeyError):
+        raise complaint(f"{data / 'demo.json'} cannot be read; start the demo anew.") from None

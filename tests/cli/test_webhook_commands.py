@@ -75,11 +75,15 @@ async def test_the_postback_secret_is_printed_and_rotated(running: Running) -> N
 
 async def test_mistakes_are_said_in_a_sentence(running: Running, tmp_path: Path) -> None:
     data = ["--data", str(running.data)]
+    spoiled = tmp_path / "spoiled"
+    spoiled.mkdir()
+    (spoiled / "demo.json").write_text("{")
     paid = ["trigger", "transaction.paid"]
     async with running_sink() as other:
         for words, sentence in (
             (["trigger", "transaction.lost", *data], "cannot be triggered"),
             ([*paid, "--data", str(tmp_path)], "--key"),
+            ([*paid, "--data", str(spoiled)], "demo.json cannot be read"),
             (
                 [*paid, "--url", "http://127.0.0.1:1", *data],
                 "Nobody answers at http://127.0.0.1:1:",

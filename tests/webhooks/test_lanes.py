@@ -137,6 +137,22 @@ async def test_a_quick_endpoint_is_called_while_all_others_of_its_company_hang(
             assert asyncio.get_running_loop().time() - began < 0.9
 
 
+async def test_a_lane_with_much_to_send_gives_way_to_those_that_wait(
+    shop: Shop, sink: Sink, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "LANES_PER_COMPANY_MAX", 2)
+    monkeypatch.setattr(dispatch, "TURN_PARCELS_MAX", 16)
+    paths = ["/a", "/b", "/c"]
+    for path in paths:
+        await register(shop, sink.url(path))
+        sink.answer(path, 200, seconds=0.02)
+    for _ in range(40):
+        await shop.paid()
+    async with delivering(resources):
+        arrived = [await sink.until(80, path, seconds=60) for path in paths]
+    assert max(each[0].at for each in arrived) < min(each[-1].at for each in arrived)
+
+
 async def test_places_are_kept_for_those_that_stand_better() -> None:
     places = Places(8)
 

@@ -99,6 +99,20 @@ async def test_when_every_thread_hangs_those_that_are_proven_have_theirs(
             await asyncio.sleep(0.01)
 
 
+async def test_those_that_are_proven_use_the_threads_of_the_others_too(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "RESOLVE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(names, "PROVEN_THREADS_MAX", 1)
+    monkeypatch.setattr(names, "OTHER_THREADS_MAX", 1)
+    found = Names(hostile.ask)
+    for number in range(2):
+        await resolve(found, f"hangs{number}.com.br", asker="old", is_proven=True)
+    for is_proven in (False, True):
+        with pytest.raises(NamesBusyError):
+            await resolve(found, "loja.com.br", asker="other", is_proven=is_proven)
+
+
 async def test_a_name_that_hangs_is_a_failed_try_with_its_reason(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,13 +60,15 @@ class Names:
             return None
 
     def _begin(self, question: _Question, *, is_proven: bool) -> "asyncio.Future[Sequence[str]]":
-        if not self._threads_left[is_proven]:
+        # Those that are proven have threads of their own before they take any of the others.
+        is_own = is_proven and self._threads_left[True] > 0
+        if not self._threads_left[is_own]:
             raise NamesBusyError
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Sequence[str]] = loop.create_future()
 
         def end(found: Sequence[str]) -> None:
-            self._threads_left[is_proven] += 1
+            self._threads_left[is_own] += 1
             del self._asked[question]
             answer.set_result(found)
 
@@ -85,6 +87,6 @@ class Names:
             Thread(target=look_up, name="resolver", daemon=True).start()
         except RuntimeError:
             raise NamesBusyError from None
-        self._threads_left[is_proven] -= 1
+        self._threads_left[is_own] -= 1
         self._asked[question] = answer
         return answer

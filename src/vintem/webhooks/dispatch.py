@@ -185,9 +185,9 @@ class Dispatcher:
         self._is_crowded = len(chosen) < len(fresh)
         return chosen
 
-    def _start(self, lanes: Sequence[Lane]) -> int:
+    def _start(self, fresh: Sequence[Lane]) -> int:
         started = 0
-        for lane in lanes:
+        for lane in fresh:
             held = self._held.get(lane.company_id)
             if held is None or self._is_stopping:
                 continue
