@@ -17,6 +17,7 @@ from vintem.webhooks import lane_store as lanes
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.dispatch import Dispatcher
 from vintem.webhooks.places import Places, Quota, Standing
+from vintem.worker import DUTIES, end_refused_deliveries, retire_webhook_lanes
 
 
 async def names_of(database: Database, shop: Shop) -> Sequence[str]:
@@ -191,3 +192,8 @@ def test_a_quota_counts_the_worse_against_the_better() -> None:
             assert quota.has(standing)
             quota.take(standing)
         assert not quota.has(standing)
+
+
+def test_the_worker_ends_and_retires_by_itself() -> None:
+    runs = {duty.run for duty in DUTIES}
+    assert {end_refused_deliveries, retire_webhook_lanes} <= runs
