@@ -43,10 +43,14 @@ KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DemoCompany:
-    """What demo.json keeps: the company's public id, and its keys by their name there."""
+    """What demo.json keeps: the company's public id, its keys by their name there, and where it is.
+
+    That is where the API was when it last started; commands of the same folder find it by this.
+    """
 
     company_id: str
     keys: Mapping[str, str]
+    base_url: str | None = None
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -75,7 +79,9 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
             platform = Platform(complete, api_processes=1, has_worker=True)
             running.push_async_callback(platform.stop)
             await platform.until_ready()
-            await asyncio.to_thread(announce, demo, platform, ready_file, console)
+            located = replace(demo, base_url=platform.base_url)
+            write_private(settings.data / "demo.json", shown(located))
+            await asyncio.to_thread(announce, located, platform.base_url, ready_file, console)
         await stopping.wait()
         console.print("\n[dim]Stopping …[/]")
     console.print("[dim]Everything is stopped; the data stays where it is.[/]")
@@ -114,7 +120,7 @@ async def seed(database: Database, data: Path, *, pepper: bytes, console: Consol
     demo = replace(known, keys=keys)
     if demo != kept:
         # The file comes first: a start that dies here finds it, and makes the same company.
-        write_private(file, {"companyId": demo.company_id, **demo.keys})
+        write_private(file, shown(demo))
     if is_there and demo != kept:
         console.print("[yellow]Keys in demo.json do not work here: new ones were made.[/]")
 
@@ -167,22 +173,23 @@ def read_demo(file: Path) -> DemoCompany | None:
     if not file.exists():
         return None
     content = json.loads(file.read_text())
-    return DemoCompany(content["companyId"], {name: content[name] for name in KEYS})
+    keys = {name: content[name] for name in KEYS}
+    return DemoCompany(content["companyId"], keys, content.get("baseUrl"))
 
 
-def announce(
-    demo: DemoCompany, platform: Platform, ready_file: Path | None, console: Console
-) -> None:
+def shown(demo: DemoCompany) -> Mapping[str, str | None]:
+    """What demo.json and the ready file hold."""
+    return {"baseUrl": demo.base_url, "companyId": demo.company_id, **demo.keys}
+
+
+def announce(demo: DemoCompany, base_url: str, ready_file: Path | None, console: Console) -> None:
     """Tell scripts and people that it runs, and how to use it."""
     if ready_file is not None:
-        write_private(
-            ready_file,
-            {"baseUrl": platform.base_url, "companyId": demo.company_id, **demo.keys},
-        )
-    console.print(welcome(demo, platform.base_url))
+        write_private(ready_file, shown(demo))
+    console.print(welcome(demo, base_url))
     console.print("Your first call, ready to paste:\n")
     # Printed without wrapping or markup, so that it can be copied whole.
-    line = f'curl -s {platform.base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
+    line = f'curl -s {base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
     console.print(line, style="bold green", soft_wrap=True, highlight=False, markup=False)
     console.print("\n[dim]Press Ctrl-C to stop.[/]")
 

@@ -22,6 +22,7 @@ FAULTS_MAX: Final = 50
 NESTING_MAX: Final = 64
 QUERY_PARAMETERS_MAX: Final = 50
 
+NO_BODY: Final = "This call needs a body, in JSON; there is none."
 TOO_DEEP: Final = f"The body is nested more than {NESTING_MAX} levels deep."
 
 Fault = dict[str, str]
@@ -36,6 +37,8 @@ _WHOLE_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 
 def parse_json(raw: bytes) -> object:
     """Parse JSON, refusing what is not JSON, repeated names, and text that cannot be stored."""
+    if not raw:
+        raise Refusal(ErrorCode.INVALID_JSON, NO_BODY)
     try:
         value = _decode(raw)
     except (ValueError, RecursionError) as error:

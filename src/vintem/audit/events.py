@@ -35,7 +35,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "E3",
-        "A delivery has an event and a lane, and was tried as often as its log says.",
+        "A delivery has an event, and a lane to go on, and was tried as often as its log says.",
         """
         select d.company_id, d.delivery_id, d.state, d.attempts, a.tried, a.last_status
         from webhook_delivery d
@@ -48,7 +48,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
                 (array_agg(status order by attempt desc))[1] as last_status
             from webhook_attempt group by company_id, delivery_id
         ) a on a.company_id = d.company_id and a.delivery_id = d.delivery_id
-        where e.event_id is null or l.lane is null or d.attempts <> coalesce(a.tried, 0)
+        where e.event_id is null or d.attempts <> coalesce(a.tried, 0)
+            or (l.lane is null and (d.url is null or d.state = 'pending'))
             or (d.state = 'delivered' and coalesce(a.last_status, 0) not between 200 and 299)
         """,
     ),
