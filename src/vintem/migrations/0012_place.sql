@@ -1,2 +1,0 @@
--- Keeps the place of what another branch brings under this number.
-select 1;
