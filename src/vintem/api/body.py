@@ -72,7 +72,11 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
     """Turn query parameters into a declared shape, or refuse with every fault in them."""
     faults: list[Fault] = []
     values: dict[str, str] = {}
-    for name, text in _pairs_of(query):
+    pairs = _pairs_of(query)
+    if not shape.__struct_config__.forbid_unknown_fields:
+        known = {field.encode_name for field in msgspec.structs.fields(shape)}
+        pairs = [(name, text) for name, text in pairs if name in known]
+    for name, text in pairs:
         if name in values:
             faults.append(_fault(name, "is given twice"))
         if "\x00" in text:
@@ -99,7 +103,7 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
     return decoded
 
 
-def _pairs_of(query: bytes) -> Sequence[tuple[str, str]]:
+def _pairs_of(query: bytes) -> list[tuple[str, str]]:
     try:
         if _BROKEN_PERCENT.search(query):
             raise ValueError("a percent sign needs two hexadecimal digits")  # noqa: TRY301

@@ -22,6 +22,7 @@ VISIBLE: Final = r"[^\s\u00ad\u200b-\u200f\u2060\ufeff]"
 
 Text = Annotated[str, Meta(max_length=255)]
 SAYS_SOMETHING: Final = {MUST: "must not be blank"}
+AN_ADDRESS: Final = {MUST: "must be an e-mail address"}
 ADDRESS_CODE: Final = {MUST: "must be two capital letters"}
 AddressText = Annotated[
     str, Meta(min_length=1, max_length=120, pattern=VISIBLE, extra=SAYS_SOMETHING)
@@ -79,7 +80,7 @@ class CustomerBody(Body, frozen=True):
             max_length=254,
             pattern=EMAIL,
             examples=["cliente@example.com"],
-            extra={MUST: "must be an e-mail address"},
+            extra=AN_ADDRESS,
         ),
     ]
     document: DocumentBody

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vintem.audit import companies, events, ledger, payments, payouts
+from vintem.audit import checkout, companies, events, ledger, payments, payouts
 from vintem.audit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
@@ -15,6 +15,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     *ledger.INVARIANTS,
     *payments.INVARIANTS,
     *payouts.INVARIANTS,
+    *checkout.INVARIANTS,
     *events.INVARIANTS,
 )
 

@@ -1,7 +1,7 @@
 """What happens to companies and keys."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -9,6 +9,7 @@ from vintem.brazil.installments import CardInterest
 from vintem.companies import keys, store
 from vintem.companies.model import (
     ApiKey,
+    Caller,
     Company,
     Environment,
     Fee,
@@ -17,6 +18,7 @@ from vintem.companies.model import (
     KeyType,
     Limits,
     Network,
+    Storefront,
     WithdrawalPolicy,
     WithdrawalRules,
 )
@@ -140,6 +142,23 @@ async def set_implicit_protection(
 async def set_card_interest(db: Connection, public_id: str, interest: CardInterest) -> Company:
     """Set what buyers pay for installments; running processes follow within 5 s."""
     return _known(await store.update_card_interest(db, public_id, interest), public_id)
+
+
+async def get_storefront(db: Connection, company_id: int) -> Storefront:
+    """How a company shows itself to buyers and lets them pay."""
+    return await store.find_storefront(db, company_id)
+
+
+async def set_storefront(db: Connection, company_id: int, storefront: Storefront) -> Storefront:
+    """Set all of how a company shows itself to buyers; the next page follows it."""
+    kept = replace(storefront, domains=[domain.lower() for domain in storefront.domains])
+    await store.update_storefront(db, company_id, kept)
+    return kept
+
+
+async def find_payee(db: Connection, company_id: int, environment: str) -> Caller:
+    """Read a company that a buyer pays, as if it made the call itself."""
+    return await store.find_payee(db, company_id, Environment(environment))
 
 
 async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:

@@ -128,8 +128,9 @@ async def confirm_many(
 ) -> Sequence[Confirmed | None]:
     """Book payments of any number of companies in one commit, read before without a lock.
 
-    Those of companies that owe us are booked one by one. The others are booked together or not at
-    all: when one was changed meanwhile, it fails as busy, and the whole is to be tried again.
+    Those of sessions, and of companies that owe us, are booked one by one. The others are booked
+    together or not at all: when one was changed meanwhile, it fails as busy, and the whole is to be
+    tried again.
     """
     wanted = {(each.scope.company_id, each.transaction_id): each for each in payments}
     outcomes: dict[tuple[int, str], Confirmed] = {}
@@ -144,9 +145,11 @@ async def confirm_many(
         key = (transaction.company_id, transaction.transaction_id)
         outcomes[key] = Confirmed(transaction, is_moved=False)
         if is_payable(transaction):
-            (alone if owes else together).append(transaction)
             if owes is None:
                 unopened.add(transaction.company_id)
+            # A session's payment moves its session in the same commit.
+            is_alone = owes or transaction.checkout_session_id is not None
+            (alone if is_alone else together).append(transaction)
     if unopened:
         await ledger.open_accounts(connection, unopened)
     confirmations = [
@@ -185,7 +188,7 @@ def _confirmation(was: Transaction, payment: Payment, *, now: datetime) -> Confi
 async def _confirm_alone(
     connection: DedicatedConnection, payment: Payment, *, now: datetime
 ) -> Confirmed:
-    """Book one payment whatever stands in its way: another change of it, debt, a first posting."""
+    """Book one payment whatever stands in its way: a session, debt, a first posting."""
     async with connection.transaction():
         transaction = await store.lock(connection, payment.scope, payment.transaction_id)
         assert transaction is not None, "payments are never deleted"
