@@ -325,7 +325,7 @@ page.addEventListener("click", (event) => {
   else if (data.choose) { event.preventDefault(); const choice = page.getElementById(data.choose); choice.checked = true; choice.focus(); }
   else if ("print" in data) window.print();
   else if ("fill" in data) fillIn();
-  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").classList.add("off"); page.getElementById("c").focus(); }
+  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").hidden = true; page.getElementById("c").focus(); }
 });
 
 /* Time */
