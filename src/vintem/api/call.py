@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from vintem.companies.model import Caller, LimitGroup
-from vintem.kit.errors import ErrorCode
+from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
 from vintem.resources import Resources
 
@@ -93,6 +93,8 @@ class Call:
     body: msgspec.Struct | None = None
     query: msgspec.Struct | None = None
     raw_request: RawRequest | None = None
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
+    query_string: bytes = b""
 
     @property
     def raw(self) -> RawRequest:
@@ -118,6 +120,8 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+RefusalPage = Callable[[Call, Refusal, int], Content]
+"""Shows people what the envelope tells programs: the call, why it is refused, the status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,8 @@ class Route:
     is_body_optional: bool = False
     is_body_raw: bool = False
     """The handler reads the bytes itself, because it must check a signature over them first."""
+    is_form: bool = False
+    """A browser sends fields of a form, which the handler reads once it knows whose they are."""
     query: type[Query] | None = None
     answer: type[msgspec.Struct] | None = None
     answer_status: int = 200
