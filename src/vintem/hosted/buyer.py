@@ -30,15 +30,13 @@ ADDRESS_CHARACTERS_MAX: Final = 120
 STREET_NUMBER_CHARACTERS_MAX: Final = 20
 # A card number typed into a name would be stored and shown.
 NAME_DIGITS_MAX: Final = 6
-STATES: Final = frozenset(
-    "AC AL AM AP BA CE DF ES GO MA MG MS MT PA PB PE PI PR RJ RN RO RR RS SC SE SP TO".split()
-)
 
 _PUNCTUATION: Final = re.compile(r"[\s./()+-]+")
 _EMAIL: Final = re.compile(EMAIL)
 _CPF_CHARACTERS: Final = 11
 _CEP: Final = re.compile(r"[0-9]{8}")
 _EXPIRY: Final = re.compile(r"(0[1-9]|1[0-2])((?:20)?[0-9]{2})")
+_STATE: Final = re.compile("A[CLMP]|BA|CE|DF|ES|GO|M[AGST]|P[ABEIR]|R[JNORS]|S[CEP]|TO")
 _CENTURY: Final = 2_000
 _INSTALLMENTS: Final = re.compile(r"[1-9][0-9]?")
 
@@ -92,7 +90,7 @@ def typed_of(form: PayForm) -> Typed:
         complement=form.complement[:ADDRESS_CHARACTERS_MAX],
         neighborhood=form.neighborhood[:ADDRESS_CHARACTERS_MAX],
         city=form.city[:ADDRESS_CHARACTERS_MAX],
-        state=form.state if form.state in STATES else "",
+        state=form.state if _STATE.fullmatch(form.state) else "",
         card_name="" if _holds_number(form.cc_name) else form.cc_name[:NAME_CHARACTERS_MAX],
         card_document=form.cc_document[:24],
         installments=int(form.installments) if _INSTALLMENTS.fullmatch(form.installments) else 1,
@@ -195,7 +193,7 @@ class _Check:
             Field.NEIGHBORHOOD, form.neighborhood, Problem.NEIGHBORHOOD_MISSING
         )
         city = self._text(Field.CITY, form.city, Problem.CITY_MISSING)
-        if form.state not in STATES:
+        if _STATE.fullmatch(form.state) is None:
             self.fail(Field.STATE, Problem.STATE_MISSING)
         if len(self.errors) > found:
             return None
