@@ -63,6 +63,8 @@ class Content:
     media_type: str
     status: int = 200
     headers: Sequence[Header] = ()
+    code: ErrorCode | None = None
+    """Why the caller was told no, where the content says it in its own way."""
 
 
 Answer = Data | Content

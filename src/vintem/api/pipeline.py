@@ -332,6 +332,9 @@ class Exchange:
             headers.append((b"content-type", answer.media_type.encode()))
             headers.append((b"x-content-type-options", b"nosniff"))
             content = answer.body
+            if answer.code is not None:
+                metrics.count_refusal(answer.code)
+                self.code = answer.code
         else:
             # Before any header of a success: data that cannot be written becomes a refusal.
             content = envelope.success(
