@@ -189,9 +189,11 @@ create table checkout_payment (
     holds_coupon boolean not null,
     is_extra boolean not null default false,
     created_at timestamptz not null,
+    paid_at timestamptz,
     primary key (company_id, transaction_id),
     unique (company_id, session_id, idempotency_key),
-    check (coupon_id is not null or not holds_coupon)
+    check (coupon_id is not null or not holds_coupon),
+    check (paid_at is not null or not is_extra)
 );
 comment on table checkout_payment is
     'distributed: every payment that was tried for a session, and the coupon it was made with';
