@@ -9,12 +9,13 @@ from vintem.checkout.model import Appearance, Merchant, PaymentLink, Product
 from vintem.companies.model import Environment
 from vintem.hosted import views
 from vintem.hosted.context import LANDING_SIZE, brand_of, contact_of, image_of
-from vintem.hosted.guard import Group, admit, check_origin
+from vintem.hosted.guard import admit, check_page
 from vintem.hosted.headers import new_style_nonce
 from vintem.hosted.render import render_page
 from vintem.hosted.visits import TOKEN, html_answer, language_of, to_page
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
+from vintem.runtime.rate_limit import PublicLimit
 
 GONE: Final = 410
 
@@ -33,9 +34,9 @@ async def show_link(call: Call) -> Answer:
 
 async def open_session(call: Call) -> Answer:
     """Open a session for whoever goes on, and send them to its page."""
-    await admit(call, Group.LINK)
+    await admit(call, PublicLimit.LINK_SESSIONS)
     link, merchant, _ = found = await _find(call)
-    check_origin(call, merchant)
+    check_page(call, merchant, link.environment)
     if merchant.is_suspended:
         raise Refusal(ErrorCode.COMPANY_SUSPENDED)
     resources = call.resources

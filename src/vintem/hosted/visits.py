@@ -3,6 +3,7 @@
 import re
 import secrets
 import zlib
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -11,7 +12,6 @@ import msgspec
 from vintem.api.call import Call, Content, Header
 from vintem.checkout import service as checkout
 from vintem.checkout.model import PageState, PublicSession
-from vintem.hosted import views
 from vintem.hosted.context import NOTHING_TOLD, Told, Visit, code_to_draw, page_of
 from vintem.hosted.headers import HTML, new_style_nonce, page_headers, see_other
 from vintem.hosted.language import choose_language
@@ -82,6 +82,7 @@ async def page_answer(
     status: int | None = None,
     is_fragment: bool = False,
     headers: tuple[Header, ...] = (),
+    code: ErrorCode | None = None,
 ) -> Content:
     """Show the page of a session; one that is over says so by its status too."""
     token, style_nonce = call.params["token"], new_style_nonce()
@@ -90,20 +91,31 @@ async def page_answer(
         poll_url=f"/v1/checkout/sessions/{token}?poll=1",
         language=language_of(call),
         style_nonce=style_nonce,
-        form_nonce=secrets.token_urlsafe(16),
+        form_nonce=new_form_nonce(public),
     )
-    code = code_to_draw(public)
+    drawn = code_to_draw(public)
     page = page_of(
         public,
         visit,
         buyer=checkout.open_buyer(call.resources.sealer, public.session),
-        qr_svg="" if code is None else await pictures.picture_of(code),
+        qr_svg="" if drawn is None else await pictures.picture_of(drawn),
         told=told,
     )
     content = render_fragment(page) if is_fragment else render_page(page)
     if status is None:
         status = 410 if public.page_state in OVER else 200
-    return html_answer(call, content, style_nonce, status=status, headers=headers)
+    answer = html_answer(call, content, style_nonce, status=status, headers=headers)
+    return answer if code is None else replace(answer, code=code)
+
+
+def new_form_nonce(public: PublicSession) -> str:
+    """Name one showing of the payment form, and the price that was shown with it."""
+    return f"{secrets.token_urlsafe(16)}.{price_of(public)}"
+
+
+def price_of(public: PublicSession) -> int:
+    """What the buyer is shown to pay, before any interest."""
+    return public.session.amounts.total
 
 
 def html_answer(
@@ -148,7 +160,3 @@ def own_page_of(path: str) -> str:
     kind, token = parts[1], parts[2] if len(parts) > 2 else ""
     return f"/{kind}/{token}" if kind in {"s", "l"} and TOKEN.fullmatch(token) else "/"
 
-
-def refused(notice: views.Notice, *, wait_seconds: int | None = None) -> views.Refused:
-    """Say why nothing came of what the buyer asked for."""
-    return views.Refused(notice=notice, wait_seconds=wait_seconds or 0)
