@@ -1,6 +1,5 @@
 """The forms by which a session is paid: the payment form itself, and the next PIX code."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -14,6 +13,7 @@ from vintem.api.checkout_payment import pay as pay_session
 from vintem.api.checkout_shapes import CardTokenBody, PayBody
 from vintem.api.transaction_shapes import CustomerBody, DocumentBody
 from vintem.checkout import service as checkout
+from vintem.checkout.attempts import refuse_over
 from vintem.checkout.model import Buyer as KnownBuyer
 from vintem.checkout.model import PageState, PublicSession
 from vintem.hosted import views
@@ -112,7 +112,7 @@ async def _order_of(call: Call, public: PublicSession, buyer: Buyer) -> PayBody:
     """Turn a card into its token at once: from here on nothing holds its number."""
     card = None
     if buyer.card is not None:
-        checkout.refuse_over(public.session, now=call.now)
+        refuse_over(public.session, now=call.now)
         card = CardTokenBody((await keep_card(call, public.session.scope, buyer.card)).token)
     return PayBody(
         customer=buyer.customer,
@@ -129,7 +129,7 @@ def _intent_of(call: Call, form: PayForm) -> Intent:
     digest = fingerprint(
         pepper=call.resources.pepper,
         method=call.method,
-        path=hashlib.sha256(call.path.encode()).hexdigest(),
+        path=call.path,
         body=msgspec.json.encode(seen),
     )
     return Intent(form.form_nonce, IntentSource.CLIENT, digest)
