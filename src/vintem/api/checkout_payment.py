@@ -259,9 +259,7 @@ async def _find_twin(call: Call, public: PublicSession, intent: Intent) -> Trans
     return payment
 
 
-async def _replay(
-    call: Call, public: PublicSession, payment: Transaction, intent: Intent
-) -> Paid:
+async def _replay(call: Call, public: PublicSession, payment: Transaction, intent: Intent) -> Paid:
     """Show a payment that was made before; one without its first answer is waited for."""
     database = call.resources.database
     if payment.processed_at is None and call.now - payment.created_at < IN_FLIGHT_MAX:

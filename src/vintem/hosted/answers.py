@@ -77,9 +77,7 @@ async def answer_refusal(
     return await page_answer(
         call,
         public,
-        told=msgspec.structs.replace(
-            told, refused=Refused(notice=notice, wait_seconds=wait or 0)
-        ),
+        told=msgspec.structs.replace(told, refused=Refused(notice=notice, wait_seconds=wait or 0)),
         status=status or envelope.STATUS[refusal.code],
         headers=headers,
         code=refusal.code,

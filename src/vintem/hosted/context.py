@@ -37,7 +37,6 @@ LOGO_SIZE: Final = (160, 48)
 ITEM_SIZE: Final = (64, 64)
 LANDING_SIZE: Final = (320, 320)
 BANNER_SIZE: Final = (760, 240)
-RECEIPT: Final = "receipt.pdf"
 REDIRECTS_FOR: Final = timedelta(minutes=10)
 
 _MEDIA: Final = re.compile(r"[0-9a-f]{64}")
@@ -72,6 +71,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     here: str
     poll_url: str
+    receipt_url: str
     language: Language
     style_nonce: str
     form_nonce: str
@@ -272,11 +272,9 @@ def _payment_state(
                 amount_cents=payment.amount, seconds_so_far=max(0, int(waited.total_seconds()))
             )
         case PageState.IN_REVIEW:
-            return views.InReview(
-                amount_cents=payment.amount, return_url=public.session.cancel_url
-            )
+            return views.InReview(amount_cents=payment.amount, return_url=public.session.cancel_url)
         case _:
-            return paid_of(public, payment, here=visit.here)
+            return paid_of(public, payment, pdf_url=visit.receipt_url)
 
 
 def _open(public: PublicSession, visit: Visit, buyer: Buyer | None, told: Told) -> views.Open:
@@ -372,7 +370,9 @@ def _boleto_shown(payment: Transaction, *, qr_svg: str, told: Told) -> views.Bol
     )
 
 
-def paid_of(public: PublicSession, payment: Transaction, *, here: str) -> views.Paid:
+def paid_of(
+    public: PublicSession, payment: Transaction, *, pdf_url: str | None = None
+) -> views.Paid:
     """Show that a session is paid: its receipt."""
     shown, merchant = _shown(payment.details), public.merchant
     paid_at = payment.paid_at or payment.updated_at
@@ -401,7 +401,7 @@ def paid_of(public: PublicSession, payment: Transaction, *, here: str) -> views.
         redirects=return_url is not None
         and not is_refunded
         and public.now < paid_at + REDIRECTS_FOR,
-        pdf_url=f"{here}/{RECEIPT}",
+        pdf_url=pdf_url,
     )
 
 

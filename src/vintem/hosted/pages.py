@@ -8,13 +8,14 @@ from vintem.checkout import catalogue, rehearsal
 from vintem.checkout import service as checkout
 from vintem.checkout.model import PageState, PublicSession
 from vintem.companies.model import Environment
-from vintem.hosted import links, payments, static, views
+from vintem.hosted import links, payments, static
 from vintem.hosted.answers import answer_refusal, begin, reread
-from vintem.hosted.context import RECEIPT, Told
+from vintem.hosted.context import Told
 from vintem.hosted.forms import Form, read_form
 from vintem.hosted.receipt import receipt_of
 from vintem.hosted.views import Action, CouponBox, CouponProblem, Simulation
 from vintem.hosted.visits import (
+    RECEIPT,
     asked_of,
     find_session,
     language_of,
@@ -96,9 +97,7 @@ async def apply_coupon(call: Call) -> Answer:
     try:
         public = await begin(call, PublicLimit.COUPONS)
         typed = read_form(call, CouponForm).code[:TYPED_CODE_CHARACTERS_MAX]
-        await checkout.apply_coupon(
-            call.resources.database, public.session, typed, now=call.now
-        )
+        await checkout.apply_coupon(call.resources.database, public.session, typed, now=call.now)
     except Refusal as refusal:
         problem = _COUPON_PROBLEMS.get(refusal.code)
         if problem is None:
@@ -148,9 +147,7 @@ async def choose_another_way(call: Call) -> Answer:
     try:
         public = await begin(call, PublicLimit.PAYMENTS, purpose=" to choose")
         read_form(call, NoFields)
-        await checkout.choose_another_way(
-            call.resources.database, public.session, now=call.now
-        )
+        await checkout.choose_another_way(call.resources.database, public.session, now=call.now)
     except Refusal as refusal:
         return await answer_refusal(call, refusal, Told())
     return to_page(call, call.params["token"])

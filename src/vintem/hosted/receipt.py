@@ -1,4 +1,4 @@
-"""The receipt of a paid session, as a file to keep: drawn when it is asked for, and kept a while."""
+"""The receipt of a paid session, as a file: drawn when it is asked for, and kept a while."""
 
 import asyncio
 from collections import OrderedDict
@@ -47,7 +47,7 @@ def _draw(sheet: ReceiptSheet) -> bytes:
 def sheet_of(public: PublicSession, language: Language) -> ReceiptSheet:
     """Write a receipt out, line by line."""
     assert public.payment is not None, "what is paid has a payment"
-    paid = paid_of(public, public.payment, here="")
+    paid = paid_of(public, public.payment)
     say = words.CATALOGUES[language]
     return ReceiptSheet(
         language=language,

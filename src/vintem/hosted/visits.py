@@ -24,6 +24,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 TOKEN: Final = re.compile(r"[0-9A-Za-z_-]{43}")
 OVER: Final = frozenset({PageState.EXPIRED, PageState.CANCELLED})
 NOT_FOUND: Final = 404
+RECEIPT: Final = "receipt.pdf"
 PARAMETERS_MAX: Final = 20
 ZIP_LEVEL: Final = 4
 ZIP_WINDOW_BITS: Final = 31  # the form of gzip files
@@ -85,11 +86,12 @@ async def page_answer(
     code: ErrorCode | None = None,
 ) -> Content:
     """Show the page of a session; one that is over says so by its status too."""
-    token, style_nonce = call.params["token"], new_style_nonce()
+    token, style_nonce, language = call.params["token"], new_style_nonce(), language_of(call)
     visit = Visit(
         here=f"/s/{token}",
+        receipt_url=f"/s/{token}/{RECEIPT}?lang={language}",
         poll_url=f"/v1/checkout/sessions/{token}?poll=1",
-        language=language_of(call),
+        language=language,
         style_nonce=style_nonce,
         form_nonce=new_form_nonce(public),
     )
@@ -159,4 +161,3 @@ def own_page_of(path: str) -> str:
     parts = path.split("/")
     kind, token = parts[1], parts[2] if len(parts) > 2 else ""
     return f"/{kind}/{token}" if kind in {"s", "l"} and TOKEN.fullmatch(token) else "/"
-
