@@ -377,6 +377,8 @@ let shownAt = now();
 let failures = 0;
 let timer = null;
 let running = null;
+// What the page was last renewed for: the same news never renews it twice.
+let lastNews = "";
 
 const pause = () => {
   const { state } = main.dataset;
@@ -403,7 +405,9 @@ const askOnce = async () => {
     } else {
       const { data } = await reply.json();
       const { version, state } = main.dataset;
-      if (String(data.stateVersion) !== version || (data.pageState && data.pageState !== state)) await swap(false);
+      const news = data.stateVersion + " " + data.pageState;
+      const isNew = String(data.stateVersion) !== version || (data.pageState && data.pageState !== state);
+      if (isNew && news !== lastNews) { await swap(false); lastNews = news; }
       else if (data.payment && data.payment.expiresInSeconds != null && deadline !== null) {
         deadline = now() + data.payment.expiresInSeconds * SECOND;
       }
