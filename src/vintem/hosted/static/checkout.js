@@ -322,7 +322,7 @@ page.addEventListener("click", (event) => {
   else if (data.choose) { event.preventDefault(); const choice = page.getElementById(data.choose); choice.checked = true; choice.focus(); }
   else if ("print" in data) window.print();
   else if ("fill" in data) fillIn();
-  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").hidden = true; page.getElementById("c").focus(); }
+  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").classList.add("off"); page.getElementById("c").focus(); }
 });
 
 /* Time */
@@ -355,7 +355,7 @@ const startLeaving = () => {
   // Whoever comes back from the shop stays.
   if (!link || !place || recall(STAYED)) return;
   let left = Number(link.dataset.redirect);
-  place.hidden = false;
+  place.classList.remove("off");
   const write = () => { place.firstElementChild.textContent = place.dataset.leaving.replace("{n}", left); };
   write();
   const timer = setInterval(() => {
@@ -490,7 +490,6 @@ const start = () => {
   openOrder();
   showPrice();
   all("[data-mask]").forEach((field) => { if (field.value) applyMask(field); });
-  all("[data-print], [data-fill]").forEach((button) => { button.hidden = false; });
   const countdown = one(".countdown");
   if (countdown) startCountdown(Number(countdown.dataset.seconds));
   const slow = one("[data-slow]");
