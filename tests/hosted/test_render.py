@@ -179,7 +179,7 @@ def test_a_link_has_what_messengers_show_of_it() -> None:
     assert shown["og:description"] == "Pague R$\xa0109,90 com segurança em Loja Exemplo"
     assert {"og:type", "og:site_name", "og:url", "og:image"} <= set(shown)
     form = find(root, "form", method="post")[0]
-    assert form.attributes["action"] == "/l/abc"
+    assert form.attributes["action"] == "/l/abc?lang=pt-BR"
 
 
 def test_a_kept_page_differs_from_a_fresh_one_in_nothing() -> None:

@@ -72,7 +72,7 @@ def test_every_field_is_asked_for_exactly_as_agreed(language: Language) -> None:
 
 
 def test_the_form_is_sent_whole_and_checked_by_the_server() -> None:
-    forms = find(form(), "form", action=f"{page_views.HERE}/pay")
+    forms = find(form(), "form", action=f"{page_views.HERE}/pay?lang=pt-BR")
     assert [one.attributes["method"] for one in forms] == ["post"]
     assert "novalidate" in forms[0].attributes
     assert "disabled" not in page_views.html("open", Language.PORTUGUESE, Theme.LIGHT)
