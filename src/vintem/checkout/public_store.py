@@ -34,7 +34,8 @@ APPEARANCE_COLUMNS: Final = """
     a.background_color, a.banners
 """
 
-# Each row is looked up by its key: a limit keeps plans of empty tables from reading whole ones.
+# Each row is looked up by its primary key. Where nothing is known yet of how a table is filled, any
+# index that begins with the company would seem as good: only the primary key has this order.
 FIND_PUBLIC: Final = f"""
 select s.*, {MERCHANT_COLUMNS}, {APPEARANCE_COLUMNS}, {PAYMENT_COLUMNS}
 from unnest($1::bytea[]) as d (digest)
@@ -43,7 +44,8 @@ cross join lateral (
 ) as k
 cross join lateral (
     select * from checkout_session
-    where company_id = k.company_id and session_id = k.session_id limit 1
+    where company_id = k.company_id and session_id between k.session_id and k.session_id
+    order by session_id limit 1
 ) as s
 cross join lateral (select * from company where company_id = k.company_id limit 1) as c
 left join lateral (
@@ -52,7 +54,9 @@ left join lateral (
 ) as a on true
 left join lateral (
     select * from transaction
-    where company_id = s.company_id and transaction_id = s.transaction_id limit 1
+    where company_id = s.company_id
+        and transaction_id between s.transaction_id and s.transaction_id
+    order by transaction_id limit 1
 ) as t on true
 """  # noqa: S608 - put together from constants
 

@@ -28,7 +28,7 @@ OVER: Final = frozenset({PageState.EXPIRED, PageState.CANCELLED})
 NOT_FOUND: Final = 404
 RECEIPT: Final = "receipt.pdf"
 PARAMETERS_MAX: Final = 20
-FORMS_KEPT_MAX: Final = 500
+FORMS_KEPT_MAX: Final = 1_000
 ZIP_LEVEL: Final = 4
 ZIP_WINDOW_BITS: Final = 31  # the form of gzip files
 
