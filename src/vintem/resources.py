@@ -56,6 +56,7 @@ class Resources:
     trusted_proxies: Sequence[Network]
     wrong_keys_per_minute: int
     pictures_per_minute: int
+    media_per_minute: int
     is_metrics_public: bool
     allows_loopback_webhooks: bool
     life: Life = field(default_factory=Life)
@@ -104,6 +105,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         trusted_proxies=settings.trusted_proxies,
         wrong_keys_per_minute=settings.public_wrong_keys_per_minute,
         pictures_per_minute=settings.public_pictures_per_minute,
+        media_per_minute=settings.public_media_per_minute,
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
     )

@@ -12,11 +12,9 @@ from typing import Final
 
 import msgspec
 
-from vintem.api import envelope
-from vintem.api.access import address_block
 from vintem.api.boleto_order import BOLETO_PURPOSE
 from vintem.api.call import Access, Answer, Call, Content, Header, Route
-from vintem.api.pipeline import JSON_MEDIA_TYPE, limit_headers
+from vintem.api.counted import counted
 from vintem.api.pix_order import PICTURE_PURPOSE
 from vintem.api.transaction_order import unseal_document
 from vintem.api.transaction_shapes import BoletoReply, CustomerReply, PixReply
@@ -25,15 +23,12 @@ from vintem.brazil.boleto_sheet import BoletoSheet, bank_code_with_digit
 from vintem.brazil.qr_picture import draw_png, draw_svg
 from vintem.companies import service as companies
 from vintem.companies.model import Company, Environment
-from vintem.kit.clock import business_day, public_time
+from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
-from vintem.runtime import metrics
-from vintem.runtime.rate_limit import Decision, Window
 from vintem.transactions import service as transactions
 from vintem.transactions.model import Transaction
 
-LIMIT_WINDOW_SECONDS: Final = 60
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 DRAWN_AT_ONCE_MAX: Final = 2
 KEPT_BY_READERS_SECONDS: Final = 2_592_000
@@ -114,51 +109,22 @@ async def draw_boleto_pdf(call: Call) -> Answer:
 
 
 async def _answer(call: Call, form: Form, token: str) -> Answer:
-    """Count the call, then show what the token stands for; every answer tells the limit."""
-    decision = await _count(call)
-    try:
-        if not decision.admitted:
-            raise Refusal(  # noqa: TRY301 - refused here like all that is refused below
-                ErrorCode.RATE_LIMIT_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
-            )
-        drawing = await _find_drawing(call, form, token)
-    except Refusal as refusal:
-        return _refused(call, refusal, decision)
+    """Count the call, then show what the token stands for."""
+    return await counted(
+        call,
+        partial(_show, call, form, token),
+        group="pictures",
+        limit=call.resources.pictures_per_minute,
+    )
+
+
+async def _show(call: Call, form: Form, token: str) -> Content:
     headers = (
-        *limit_headers(decision),
         (b"cache-control", b"private, max-age=%d, immutable" % KEPT_BY_READERS_SECONDS),
         (b"x-robots-tag", b"noindex"),
         *form.headers,
     )
-    return Content(drawing, form.media_type, headers=headers)
-
-
-async def _count(call: Call) -> Decision:
-    return await call.resources.public_limiter.admit(
-        Window(
-            company_id=0,
-            key_id=address_block(call.client_ip),
-            group="pictures",
-            limit=call.resources.pictures_per_minute,
-            seconds=LIMIT_WINDOW_SECONDS,
-        )
-    )
-
-
-def _refused(call: Call, refusal: Refusal, decision: Decision) -> Answer:
-    metrics.count_refusal(refusal.code)
-    headers = [*limit_headers(decision), (b"cache-control", b"no-store")]
-    if refusal.retry_after_seconds is not None:
-        headers.append((b"retry-after", b"%d" % refusal.retry_after_seconds))
-    content = envelope.failure(
-        refusal.code,
-        refusal.message,
-        refusal.details,
-        timestamp=public_time(call.now),
-        request_id=call.request_id,
-    )
-    status = envelope.STATUS[refusal.code]
-    return Content(content, JSON_MEDIA_TYPE.decode(), status, headers)
+    return Content(await _find_drawing(call, form, token), form.media_type, headers=headers)
 
 
 async def _find_drawing(call: Call, form: Form, token: str) -> bytes:

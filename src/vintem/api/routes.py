@@ -7,6 +7,7 @@ from vintem.api import (
     callbacks,
     card_tokens,
     health,
+    media,
     pictures,
     sandbox,
     transactions,
@@ -19,6 +20,7 @@ from vintem.api.call import Route
 TABLE: Sequence[Route] = (
     *transactions.ROUTES,
     *pictures.ROUTES,
+    *media.ROUTES,
     *card_tokens.ROUTES,
     *withdrawals.ROUTES,
     *balance.ROUTES,

@@ -27,7 +27,8 @@ RESOLVE_SECONDS_MAX: Final = 5.0
 # A name server that does not answer holds a thread for seconds; the others must not wait for it.
 RESOLVER_THREADS: Final = 64
 IDLE_CONNECTIONS_SECONDS: Final = 15.0
-USER_AGENT: Final = "Vintem-Webhooks/1"
+_POST_HEADERS: Final = {"content-type": "application/json", "user-agent": "Vintem-Webhooks/1"}
+_GET_HEADERS: Final = {"accept": "image/*", "user-agent": "Vintem-Pictures/1"}
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -47,6 +48,16 @@ class Answer:
     status: int
     body: bytes
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent, and how much of the answer is read."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    answer_bytes_max: int
 
 
 # The checked addresses of the call that this task is making.
@@ -119,13 +130,30 @@ class Outbound:
         seconds_max: float,
     ) -> Answer:
         """Send a JSON body and return the answer, whatever its status; redirects are answers."""
+        request = _Request("POST", {**_POST_HEADERS, **headers}, body, ANSWER_BYTES_MAX)
+        return await self._call(
+            request, url, allows_loopback=allows_loopback, seconds_max=seconds_max
+        )
+
+    async def get(
+        self, url: str, *, allows_loopback: bool, seconds_max: float, bytes_max: int
+    ) -> Answer:
+        """Fetch the first bytes of what is at an address; redirects are answers."""
+        request = _Request("GET", _GET_HEADERS, None, bytes_max)
+        return await self._call(
+            request, url, allows_loopback=allows_loopback, seconds_max=seconds_max
+        )
+
+    async def _call(
+        self, request: _Request, url: str, *, allows_loopback: bool, seconds_max: float
+    ) -> Answer:
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds_max):
                 parsed = _parsed(url, allows_loopback=allows_loopback)
                 _checked.set(await self._addresses(parsed, allows_loopback=allows_loopback))
                 _may_be_loopback.set(allows_loopback)
-                status, answered = await self._send_again_if_cut(parsed, body, headers)
+                status, answered = await self._send_again_if_cut(parsed, request)
         except aiohttp.ServerTimeoutError:
             raise CallFailedError(f"no connection within {CONNECT_SECONDS_MAX:g} s") from None
         except TimeoutError:
@@ -134,36 +162,33 @@ class Outbound:
             raise CallFailedError(_reason(error)) from None
         return Answer(status, answered, time.monotonic() - began)
 
-    async def _send_again_if_cut(
-        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    async def _send_again_if_cut(self, url: WebUrl, request: _Request) -> tuple[int, bytes]:
         try:
-            return await self._send(url, body, headers)
+            return await self._send(url, request)
         except (aiohttp.ServerDisconnectedError, ConnectionResetError):
             # Most likely a connection of before that the other side was just closing.
-            return await self._send(url, body, headers)
+            return await self._send(url, request)
 
-    async def _send(
-        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    async def _send(self, url: WebUrl, request: _Request) -> tuple[int, bytes]:
         session = self._session or self._open()
-        async with session.post(
+        async with session.request(
+            request.method,
             # As it was given: what is signed for one path must not arrive at another.
             URL(_with_ascii_host(url), encoded=True),
-            data=body,
-            headers={"content-type": "application/json", "user-agent": USER_AGENT, **headers},
+            data=request.body,
+            headers=request.headers,
             allow_redirects=False,
         ) as response:
-            answered = b""
-            while len(answered) < ANSWER_BYTES_MAX:
-                piece = await response.content.read(ANSWER_BYTES_MAX - len(answered))
+            answered = bytearray()
+            while len(answered) < request.answer_bytes_max:
+                piece = await response.content.read(request.answer_bytes_max - len(answered))
                 if not piece:
                     break
                 answered += piece
             else:
                 # What comes after is not read: the connection cannot be used again.
                 response.close()
-            return response.status, answered
+            return response.status, bytes(answered)
 
     def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(

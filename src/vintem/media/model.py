@@ -1,0 +1,59 @@
+"""What pictures are for, and how large they may be."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MEDIA_TYPE: Final = "image/webp"
+FETCHED_BYTES_MAX: Final = 2 * 1024 * 1024
+FETCH_SECONDS_MAX: Final = 10.0
+
+
+class Use(StrEnum):
+    """Where a picture is shown."""
+
+    LOGO = "logo"
+    BANNER = "banner"
+    PRODUCT = "product"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What a picture is made to fit into: twice its room on the page, for fine screens."""
+
+    width: int
+    height: int
+
+
+BOXES: Final = {
+    Use.LOGO: Box(480, 240),
+    Use.BANNER: Box(1_200, 600),
+    Use.PRODUCT: Box(480, 480),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture as we drew it."""
+
+    content: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that is kept: under which address of ours, and how much room it takes."""
+
+    digest: str
+    width: int
+    height: int
+
+    @property
+    def path(self) -> str:
+        """Where it is served."""
+        return f"/media/{self.digest}"
+
+
+class NotAPictureError(Exception):
+    """The bytes are no picture that we show; the sentence says why."""
