@@ -92,6 +92,7 @@ async def test_a_picture_is_served_as_webp_under_its_digest(
     with Image.open(BytesIO(reply.body)) as shown:
         assert (shown.format, shown.size) == ("WEBP", (kept.width, kept.height))
         assert shown.size == (300, 120)
+    assert Picture.named(kept.name) == kept
 
 
 @pytest.mark.parametrize("use", Use)

@@ -54,6 +54,18 @@ class Picture:
         """Where it is served."""
         return f"/media/{self.digest}"
 
+    @property
+    def name(self) -> str:
+        """All of it in one word, for whoever keeps it in a record of their own."""
+        return f"{self.digest}-{self.width}x{self.height}"
+
+    @classmethod
+    def named(cls, name: str) -> "Picture":
+        """Read such a word."""
+        digest, _, size = name.partition("-")
+        width, _, height = size.partition("x")
+        return cls(digest, int(width), int(height))
+
 
 class NotAPictureError(Exception):
     """The bytes are no picture that we show; the sentence says why."""
