@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vintem.checkout import moves as checkout_moves
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
@@ -16,12 +17,14 @@ from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.outbound import Outbound
-from vintem.runtime.rate_limit import Limiter, MemoryLimiter, SharedLimiter
+from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit, SharedLimiter
 from vintem.settings import Settings
+from vintem.transactions import following
 from vintem.transactions.service import Transactions
 from vintem.withdrawals.dispatch import Dispatcher
 
 IDLE_WINDOW_SECONDS = 120
+LONGEST_WINDOW_SECONDS = 3_600
 
 
 @dataclass(slots=True)
@@ -50,13 +53,13 @@ class Resources:
     outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
+    refused_cards: MemoryLimiter
+    """Counts the cards of an IP address that were refused, by the hour."""
+    public_limits: Mapping[PublicLimit, int]
     pepper: bytes
     public_url: str
     environment_hosts: Mapping[str, Environment]
     trusted_proxies: Sequence[Network]
-    wrong_keys_per_minute: int
-    pictures_per_minute: int
-    media_per_minute: int
     is_metrics_public: bool
     allows_loopback_webhooks: bool
     life: Life = field(default_factory=Life)
@@ -65,6 +68,7 @@ class Resources:
 @asynccontextmanager
 async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIterator[Resources]:
     """Open everything, keep it fresh, and close it in the right order."""
+    following.follow_with(checkout_moves.follow)
     database = open_database(settings)
     await database.open()
     pepper = settings.pepper.encode()
@@ -83,6 +87,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     balances = BalanceReader(database)
     outbound = Outbound()
     public_limiter = MemoryLimiter()
+    refused_cards = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
@@ -99,19 +104,20 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         outbound=outbound,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
+        refused_cards=refused_cards,
+        public_limits=_public_limits(settings),
         pepper=pepper,
         public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
         environment_hosts=_environment_hosts(settings),
         trusted_proxies=settings.trusted_proxies,
-        wrong_keys_per_minute=settings.public_wrong_keys_per_minute,
-        pictures_per_minute=settings.public_pictures_per_minute,
-        media_per_minute=settings.public_media_per_minute,
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
-        asyncio.create_task(_forget_idle([public_limiter, memory_limiter]), name="idle windows"),
+        asyncio.create_task(
+            _forget_idle([public_limiter, memory_limiter, refused_cards]), name="idle windows"
+        ),
     ]
     try:
         yield resources
@@ -145,7 +151,22 @@ async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
-            limiter.forget_idle(idle_seconds=IDLE_WINDOW_SECONDS)
+            limiter.forget_idle(idle_seconds=limiter.seconds_max)
+
+
+def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
+    return {
+        PublicLimit.WRONG_KEYS: settings.public_wrong_keys_per_minute,
+        PublicLimit.PICTURES: settings.public_pictures_per_minute,
+        PublicLimit.MEDIA: settings.public_media_per_minute,
+        PublicLimit.READS: settings.public_reads_per_minute,
+        PublicLimit.READS_OF_ONE: settings.public_reads_of_one_per_minute,
+        PublicLimit.COUPONS: settings.public_coupons_per_minute,
+        PublicLimit.PAYMENTS: settings.public_payments_per_minute,
+        PublicLimit.CARD_TOKENS: settings.public_card_tokens_per_minute,
+        PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
+        PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
+    }
 
 
 def _own_address(settings: Settings) -> str:

@@ -192,6 +192,55 @@ class Settings:
         "Logos, banners and pictures of products that one IP address may fetch, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    public_reads_of_one_per_minute: int = setting(
+        "VINTEM_PUBLIC_READS_OF_ONE_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "60",
+        "Reads of one checkout session by one IP address, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_reads_per_minute: int = setting(
+        "VINTEM_PUBLIC_READS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "900",
+        "Reads of checkout sessions by one IP address, whichever they are, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_coupons_per_minute: int = setting(
+        "VINTEM_PUBLIC_COUPONS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "10",
+        "Coupons that one IP address may apply or remove, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_payments_per_minute: int = setting(
+        "VINTEM_PUBLIC_PAYMENTS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "10",
+        "Payments of checkout sessions that one IP address may begin, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_card_tokens_per_minute: int = setting(
+        "VINTEM_PUBLIC_CARD_TOKENS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "10",
+        "Card tokens of checkout sessions that one IP address may make, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_link_sessions_per_minute: int = setting(
+        "VINTEM_PUBLIC_LINK_SESSIONS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "10",
+        "Sessions of payment links that one IP address may open, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_refused_cards_per_hour: int = setting(
+        "VINTEM_PUBLIC_REFUSED_CARDS_PER_HOUR",
+        _whole(1, 1_000_000),
+        "10",
+        "Cards of one IP address that may be refused in checkout sessions, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
     allow_loopback_webhooks: bool = setting(
         "VINTEM_ALLOW_LOOPBACK_WEBHOOKS",
         _flag,

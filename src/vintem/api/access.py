@@ -8,7 +8,7 @@ from vintem.companies import keys
 from vintem.companies.model import Caller, Environment, KeyType
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.resources import Resources
-from vintem.runtime.rate_limit import Decision, Window
+from vintem.runtime.rate_limit import Decision, PublicLimit, Window
 
 WRONG_KEYS_WINDOW_SECONDS = 60
 
@@ -59,8 +59,8 @@ async def _wrong_key(resources: Resources, client_ip: str) -> Refusal:
         Window(
             company_id=0,
             key_id=address_block(client_ip),
-            group="wrong keys",
-            limit=resources.wrong_keys_per_minute,
+            group=PublicLimit.WRONG_KEYS,
+            limit=resources.public_limits[PublicLimit.WRONG_KEYS],
             seconds=WRONG_KEYS_WINDOW_SECONDS,
         )
     )

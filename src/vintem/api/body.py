@@ -67,17 +67,10 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
     """Turn query parameters into a declared shape, or refuse with every fault in them."""
     faults: list[Fault] = []
     values: dict[str, str] = {}
-    try:
-        if _BROKEN_PERCENT.search(query):
-            raise ValueError("a percent sign needs two hexadecimal digits")  # noqa: TRY301
-        pairs = parse_qsl(
-            query.decode("ascii"),
-            keep_blank_values=True,
-            max_num_fields=QUERY_PARAMETERS_MAX,
-            errors="strict",
-        )
-    except ValueError:
-        raise validation_refusal([_fault("", "The query cannot be read.")]) from None
+    pairs = _read_pairs(query)
+    if not shape.__struct_config__.forbid_unknown_fields:
+        known = {field.encode_name for field in msgspec.structs.fields(shape)}
+        pairs = [(name, text) for name, text in pairs if name in known]
     for name, text in pairs:
         if name in values:
             faults.append(_fault(name, "is given twice"))
@@ -90,12 +83,26 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
         decoded = msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:
         found = find_faults(values, shape, "", is_strict=False) or [_fault("", str(error))]
-        known = {fault["field"] for fault in faults}
-        faults += [fault for fault in found if fault["field"] not in known]
+        named = {fault["field"] for fault in faults}
+        faults += [fault for fault in found if fault["field"] not in named]
     else:
         if not faults:
             return decoded
     raise validation_refusal(faults)
+
+
+def _read_pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        if _BROKEN_PERCENT.search(query):
+            raise ValueError("a percent sign needs two hexadecimal digits")  # noqa: TRY301
+        return parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=QUERY_PARAMETERS_MAX,
+            errors="strict",
+        )
+    except ValueError:
+        raise validation_refusal([_fault("", "The query cannot be read.")]) from None
 
 
 def validation_refusal(faults: list[Fault]) -> Refusal:

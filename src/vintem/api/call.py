@@ -8,10 +8,12 @@ from typing import TypeVar
 
 import msgspec
 
+from vintem.checkout.model import PaymentLink, PublicSession
 from vintem.companies.model import Caller, LimitGroup
 from vintem.kit.errors import ErrorCode
 from vintem.kit.intent import Intent
 from vintem.resources import Resources
+from vintem.runtime.rate_limit import PublicLimit
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 Header = tuple[bytes, bytes]
@@ -23,6 +25,10 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The shape of a list's query parameters."""
+
+
+class PublicQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """The shape of a public route's query parameters; it ignores those that it does not know."""
 
 
 class Reply(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,6 +99,20 @@ class Call:
     body: msgspec.Struct | None = None
     query: msgspec.Struct | None = None
     raw_request: RawRequest | None = None
+    public_session: PublicSession | None = None
+    payment_link: PaymentLink | None = None
+
+    @property
+    def session(self) -> PublicSession:
+        """The checkout session that the path's token stands for; its route's gate has found it."""
+        assert self.public_session is not None, "the route has no gate that finds a session"
+        return self.public_session
+
+    @property
+    def link(self) -> PaymentLink:
+        """The payment link that the path's token stands for; its route's gate has found it."""
+        assert self.payment_link is not None, "the route has no gate that finds a link"
+        return self.payment_link
 
     @property
     def raw(self) -> RawRequest:
@@ -118,6 +138,9 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+Gate = Callable[[Call, Mapping[bytes, bytes]], Awaitable[Sequence[Header]]]
+"""Finds what a path's token stands for and refuses strange pages, before any body is read; gives
+the headers that every further answer carries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +157,14 @@ class Route:
     group: str
     access: Access | None = None
     limit: LimitGroup | None = None
+    public_limits: Sequence[PublicLimit] = ()
+    """How often one IP address may call it without a key, each of them by the minute."""
+    gate: Gate | None = None
     body: type[Body] | None = None
     is_body_optional: bool = False
     is_body_raw: bool = False
     """The handler reads the bytes itself, because it must check a signature over them first."""
-    query: type[Query] | None = None
+    query: type[Query] | type[PublicQuery] | None = None
     answer: type[msgspec.Struct] | None = None
     answer_status: int = 200
     example: msgspec.Struct | None = None

@@ -1,14 +1,13 @@
 """Pictures of merchants, as we drew them: for every buyer, under an address that never changes."""
 
 import re
-from functools import partial
 from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Content, Route
-from vintem.api.counted import counted
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.media import service as media
 from vintem.media.model import MEDIA_TYPE
+from vintem.runtime.rate_limit import PublicLimit
 
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 HEADERS: Final = (
@@ -22,12 +21,6 @@ HEADERS: Final = (
 
 async def show_picture(call: Call) -> Answer:
     """Show a picture that is kept."""
-    return await counted(
-        call, partial(_show, call), group="media", limit=call.resources.media_per_minute
-    )
-
-
-async def _show(call: Call) -> Content:
     digest = call.params["digest"]
     if DIGEST.fullmatch(digest) is None:
         raise Refusal(ErrorCode.NOT_FOUND)
@@ -49,6 +42,7 @@ ROUTES = (
         ),
         group="Pictures",
         access=Access.PUBLIC,
+        public_limits=(PublicLimit.MEDIA,),
         refusals=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMIT_EXCEEDED),
     ),
 )

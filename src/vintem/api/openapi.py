@@ -176,6 +176,8 @@ def refusals_of(route: Route) -> Sequence[ErrorCode]:
         codes += _KEY_CODES
         if route.access is not Access.ANY_KEY:
             codes.append(ErrorCode.KEY_TYPE_NOT_ALLOWED)
+    if route.public_limits:
+        codes.append(ErrorCode.RATE_LIMIT_EXCEEDED)
     if route.query is not None:
         codes.append(ErrorCode.VALIDATION_ERROR)
     if route.body is not None or route.is_idempotent:

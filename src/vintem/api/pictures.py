@@ -14,7 +14,6 @@ import msgspec
 
 from vintem.api.boleto_order import BOLETO_PURPOSE
 from vintem.api.call import Access, Answer, Call, Content, Header, Route
-from vintem.api.counted import counted
 from vintem.api.pix_order import PICTURE_PURPOSE
 from vintem.api.transaction_order import unseal_document
 from vintem.api.transaction_shapes import BoletoReply, CustomerReply, PixReply
@@ -26,6 +25,7 @@ from vintem.companies.model import Company, Environment
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
+from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions import service as transactions
 from vintem.transactions.model import Transaction
 
@@ -109,16 +109,7 @@ async def draw_boleto_pdf(call: Call) -> Answer:
 
 
 async def _answer(call: Call, form: Form, token: str) -> Answer:
-    """Count the call, then show what the token stands for."""
-    return await counted(
-        call,
-        partial(_show, call, form, token),
-        group="pictures",
-        limit=call.resources.pictures_per_minute,
-    )
-
-
-async def _show(call: Call, form: Form, token: str) -> Content:
+    """Show what the token stands for."""
     headers = (
         (b"cache-control", b"private, max-age=%d, immutable" % KEPT_BY_READERS_SECONDS),
         (b"x-robots-tag", b"noindex"),
@@ -236,7 +227,7 @@ def _with_comma(hundredths: int) -> str:
     return f"{thousands},{rest:02d}"
 
 
-_REFUSALS: Final = (ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMIT_EXCEEDED)
+_REFUSALS: Final = (ErrorCode.NOT_FOUND,)
 
 ROUTES = (
     Route(
@@ -247,6 +238,7 @@ ROUTES = (
         description="Needs no key: the address is in `pixQrCodeImage`, and nobody can guess it.",
         group="Pictures",
         access=Access.PUBLIC,
+        public_limits=(PublicLimit.PICTURES,),
         refusals=_REFUSALS,
     ),
     Route(
@@ -257,6 +249,7 @@ ROUTES = (
         description="The address in `pixQrCodeImage`, with `.png` in place of `.svg`.",
         group="Pictures",
         access=Access.PUBLIC,
+        public_limits=(PublicLimit.PICTURES,),
         refusals=_REFUSALS,
     ),
     Route(
@@ -267,6 +260,7 @@ ROUTES = (
         description="Needs no key: the address is in `boletoUrl`, and nobody can guess it.",
         group="Pictures",
         access=Access.PUBLIC,
+        public_limits=(PublicLimit.PICTURES,),
         refusals=_REFUSALS,
     ),
 )

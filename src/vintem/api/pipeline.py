@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from vintem.api import body, envelope
-from vintem.api.access import TooManyWrongKeys, identify
+from vintem.api.access import TooManyWrongKeys, address_block, identify
 from vintem.api.call import Access, Answer, Call, Content, Header, Processed, RawRequest, Route
 from vintem.api.client_ip import find_client_ip
 from vintem.api.router import MethodNotAllowed, Router
@@ -24,7 +24,7 @@ from vintem.resources import Resources
 from vintem.runtime import log as logs
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
-from vintem.runtime.rate_limit import Decision, Window
+from vintem.runtime.rate_limit import Decision, PublicLimit, Window
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,6 +35,7 @@ log = structlog.get_logger()
 BODY_SECONDS_MAX: Final = 20.0
 LINGER_SECONDS_MAX: Final = 1.0
 UNAVAILABLE_RETRY_SECONDS: Final = 1
+PUBLIC_WINDOW_SECONDS: Final = 60
 WHOLE_ANSWER: Final = "vintem.whole_answer"
 WHOLE_BODY: Final = "vintem.whole_body"
 UNKNOWN_ROUTE: Final = "(none)"
@@ -170,6 +171,10 @@ class Exchange:
             assert route.limit is not None
             self.call.caller = await identify(self.call, route.access, self._headers)
             await self._count(self.call.caller, route.limit)
+        if route.public_limits:
+            await self._count_public(route.public_limits)
+        if route.gate is not None:
+            self._reply_headers += await route.gate(self.call, self._headers)
         if route.query is not None:
             self.call.query = body.decode_query(self._scope["query_string"], route.query)
         if route.body is not None or route.is_idempotent:
@@ -189,11 +194,36 @@ class Exchange:
                 WINDOW_SECONDS[group],
             )
         )
-        self._reply_headers += limit_headers(self.decision)
-        if not self.decision.admitted:
+        self._refuse_over_limit(self.decision)
+
+    async def _count_public(self, groups: Sequence[PublicLimit]) -> None:
+        """Count a call for its IP address, in every window or in none."""
+        limiter, address = self._resources.public_limiter, address_block(self.call.client_ip)
+        counted: list[tuple[Decision, Window]] = []
+        for group in groups:
+            is_of_one = group is PublicLimit.READS_OF_ONE
+            window = Window(
+                company_id=0,
+                key_id=f"{address} {self.call.path}" if is_of_one else address,
+                group=group,
+                limit=self._resources.public_limits[group],
+                seconds=PUBLIC_WINDOW_SECONDS,
+            )
+            decision = await limiter.admit(window)
+            if not decision.admitted:
+                for _, earlier in counted:
+                    limiter.give_back(earlier)
+                self._refuse_over_limit(decision)
+            counted.append((decision, window))
+        # The one that will be used up first is told.
+        self._refuse_over_limit(min(counted, key=lambda one: one[0].remaining)[0])
+
+    def _refuse_over_limit(self, decision: Decision) -> None:
+        """Tell the caller of a limit, and refuse if it is used up."""
+        self._reply_headers += limit_headers(decision)
+        if not decision.admitted:
             raise Refusal(
-                ErrorCode.RATE_LIMIT_EXCEEDED,
-                retry_after_seconds=self.decision.retry_after_seconds,
+                ErrorCode.RATE_LIMIT_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
             )
 
     async def _read_request(self, route: Route) -> None:

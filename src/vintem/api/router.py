@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from vintem.api.call import Access, Route
+from vintem.api.call import Access, Answer, Call, Content, Route
 from vintem.kit.errors import ErrorCode, Refusal
+from vintem.runtime.rate_limit import PublicLimit
 
 PARAMETER: Final = re.compile(r"\{([a-zA-Z]+)\}")
+ALLOWED_HEADERS: Final = b"content-type, x-idempotency-key, x-correlation-id"
 BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 _NO_PARAMS: Final[Mapping[str, str]] = {}
@@ -26,7 +29,7 @@ class MethodNotAllowed(Refusal):
 
 
 class Router:
-    """Finds the route of a call; HEAD is answered as GET."""
+    """Finds the route of a call; HEAD is answered as GET, OPTIONS where other pages may call."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._fixed: dict[str, dict[str, Route]] = {}
@@ -41,6 +44,9 @@ class Router:
         for path, methods in by_path.items():
             if "GET" in methods:
                 methods.setdefault("HEAD", methods["GET"])
+            gated = [route for route in methods.values() if route.gate is not None]
+            if gated:
+                methods["OPTIONS"] = _preflight(gated[0], sorted(methods))
             if PARAMETER.search(path):
                 same_length = self._patterns.setdefault(path.count("/"), [])
                 same_length.append((_pattern(path), methods))
@@ -69,6 +75,8 @@ def check(route: Route) -> None:
     name = f"{route.method} {route.path}"
     if route.access is None:
         raise RouteTableError(f"{name} does not declare who may call it")
+    if route.access is not Access.PUBLIC and (route.public_limits or route.gate is not None):
+        raise RouteTableError(f"{name} needs a key, and is limited and guarded by it")
     if route.access is not Access.PUBLIC and route.limit is None:
         raise RouteTableError(f"{name} needs a key but declares no rate limit")
     if route.body is not None and route.method not in BODY_METHODS:
@@ -77,6 +85,30 @@ def check(route: Route) -> None:
         raise RouteTableError(f"{name} declares a raw body, and cannot have one")
     if route.is_idempotent and route.method != "POST":
         raise RouteTableError(f"{name} declares idempotency, which is for POST")
+
+
+def _preflight(route: Route, methods: Sequence[str]) -> Route:
+    """The answer to a browser that asks whether a page of another origin may make a call."""
+    headers = (
+        (b"access-control-allow-methods", ", ".join(methods).encode()),
+        (b"access-control-allow-headers", ALLOWED_HEADERS),
+        (b"access-control-max-age", b"600"),
+        (b"cache-control", b"no-store"),
+    )
+
+    async def answer_preflight(_call: Call) -> Answer:
+        return Content(b"", "text/plain", headers=headers)
+
+    return replace(
+        route,
+        method="OPTIONS",
+        handler=answer_preflight,
+        public_limits=(PublicLimit.READS,),
+        body=None,
+        query=None,
+        is_idempotent=False,
+        is_described=False,
+    )
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -126,6 +126,20 @@ class CompanyTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class Storefront:
+    """How a company shows itself to buyers, where its pages are, and how it lets them pay."""
+
+    display_name: str | None = None
+    support_email: str | None = None
+    support_url: str | None = None
+    support_phone: str | None = None
+    domains: Sequence[str] = ()
+    """Hosts in lower case, with a port where one is needed; `*.` stands for all names below."""
+    payment_methods: Sequence[str] = ("pix", "credit_card", "boleto")
+    boleto_due_days: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class WithdrawalRules:
     """What a company's withdrawals are held to; None is no limit. Amounts include the fee."""
 

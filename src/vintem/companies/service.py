@@ -9,6 +9,7 @@ from vintem.brazil.installments import CardInterest
 from vintem.companies import keys, store
 from vintem.companies.model import (
     ApiKey,
+    Caller,
     Company,
     Environment,
     Fee,
@@ -17,6 +18,7 @@ from vintem.companies.model import (
     KeyType,
     Limits,
     Network,
+    Storefront,
     WithdrawalPolicy,
     WithdrawalRules,
 )
@@ -140,6 +142,17 @@ async def set_implicit_protection(
 async def set_card_interest(db: Connection, public_id: str, interest: CardInterest) -> Company:
     """Set what buyers pay for installments; running processes follow within 5 s."""
     return _known(await store.update_card_interest(db, public_id, interest), public_id)
+
+
+async def set_storefront(db: Connection, company_id: int, storefront: Storefront) -> Storefront:
+    """Set all of how a company shows itself to buyers; the next page follows it."""
+    await store.update_storefront(db, company_id, storefront)
+    return storefront
+
+
+async def find_payee(db: Connection, company_id: int, environment: str) -> Caller:
+    """Read a company that a buyer pays, as if it made the call itself."""
+    return await store.find_payee(db, company_id, Environment(environment))
 
 
 async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:

@@ -17,6 +17,7 @@ from vintem.companies.model import (
     KeyType,
     Limits,
     Method,
+    Storefront,
     WithdrawalPolicy,
     WithdrawalRules,
 )
@@ -331,6 +332,44 @@ async def find_callers(
         now,
     )
     return {row["digest"]: _caller(row) for row in rows}
+
+
+async def find_payee(db: Connection, company_id: int, environment: Environment) -> Caller:
+    """Read a company as if it called itself, without a key."""
+    row = await db.fetchrow(
+        """
+        select '' as key_id, 'ck' as type, $2::text as environment,
+            '{}'::text[] as allowed_networks, null::timestamptz as expires_at, c.*,
+            array(
+                select row(f.method, f.fixed_cents, f.percent_basis_points, f.installments_from)
+                from company_fee f where f.company_id = c.company_id
+            ) as fees
+        from company c where c.company_id = $1
+        """,
+        company_id,
+        environment,
+    )
+    assert row is not None, "companies are never deleted"
+    return _caller(row)
+
+
+async def update_storefront(db: Connection, company_id: int, storefront: Storefront) -> None:
+    """Set how a company shows itself to buyers and lets them pay."""
+    await db.execute(
+        """
+        update company set display_name = $2, support_email = $3, support_url = $4,
+            support_phone = $5, domains = $6, payment_methods = $7, boleto_due_days = $8
+        where company_id = $1
+        """,
+        company_id,
+        storefront.display_name,
+        storefront.support_email,
+        storefront.support_url,
+        storefront.support_phone,
+        list(storefront.domains),
+        list(storefront.payment_methods),
+        storefront.boleto_due_days,
+    )
 
 
 async def touch_keys(

@@ -63,6 +63,12 @@ WEBHOOK_TRIES: Final = Counter(
     registry=REGISTRY,
 )
 
+EXTRA_PAYMENTS: Final = Counter(
+    "vintem_extra_payments_total",
+    "Times a checkout session was paid although it had been paid before.",
+    registry=REGISTRY,
+)
+
 UNCLAIMED_MONEY: Final = Counter(
     "vintem_unclaimed_money_total",
     "Times money came in that belongs to no payment and was booked to suspense, by cause.",

@@ -4,6 +4,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final, Protocol
 
 import msgspec
@@ -14,6 +15,21 @@ from vintem.runtime.group_commit import GroupCommit
 
 NANOSECONDS: Final = 1_000_000_000
 CALLS_AT_ONCE_MAX: Final = 256
+
+
+class PublicLimit(StrEnum):
+    """What is counted for each IP address, of calls that carry no working key."""
+
+    WRONG_KEYS = "wrong keys"
+    PICTURES = "pictures"
+    MEDIA = "media"
+    READS = "session reads"
+    READS_OF_ONE = "reads of one session"
+    COUPONS = "coupons"
+    PAYMENTS = "payments"
+    CARD_TOKENS = "card tokens"
+    LINK_SESSIONS = "payment-link sessions"
+    REFUSED_CARDS = "refused cards"
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
@@ -57,9 +73,10 @@ class Limiter(Protocol):
 
 
 class MemoryLimiter:
-    """Windows of one process."""
+    """Windows of one process, none of them longer than its `seconds_max`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seconds_max: int = 120) -> None:
+        self.seconds_max = seconds_max
         self._calls: dict[tuple[str, str], deque[int]] = {}
 
     async def admit(self, window: Window) -> Decision:
@@ -87,6 +104,12 @@ class MemoryLimiter:
         return Decision(
             admitted, window.limit, remaining, wall_ns / NANOSECONDS, next_ns / NANOSECONDS
         )
+
+    def give_back(self, window: Window) -> None:
+        """Forget the last call that was counted, which another window refused or does not count."""
+        calls = self._calls.get((window.key_id, window.group))
+        if calls:
+            calls.pop()
 
     def forget_idle(self, *, idle_seconds: int) -> None:
         """Drop the windows that nobody has called into for so long."""

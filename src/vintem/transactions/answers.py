@@ -16,7 +16,7 @@ from vintem.providers.port import (
     Verdict,
 )
 from vintem.runtime.db import Connection
-from vintem.transactions import moves, request_store
+from vintem.transactions import following, moves, request_store
 from vintem.transactions.model import Status, StatusReason, Transaction, capture_of
 from vintem.transactions.record import details_with_answer, record_of
 from vintem.webhooks import service as webhooks
@@ -48,6 +48,7 @@ async def answer_first(
     if status is Status.PAID:
         await ledger.capture_many(block, [capture_of(answered, now=now)], now=now)
     await webhooks.record(block, [_first_change(answered, correlation_id, now)])
+    await following.tell(block, None, answered, now=now)
     return answered
 
 

@@ -134,13 +134,15 @@ async def confirm_many(
     outcomes: dict[tuple[int, str], Confirmed] = {}
     # One moment for all of a commit: the row, its history and its event tell the same.
     now = max(payment.now for payment in payments)
-    confirmations = []
+    confirmations, alone = [], []
     for transaction in await store.find_many(
         connection, [(each.scope, each.transaction_id) for each in wanted.values()]
     ):
         key = (transaction.company_id, transaction.transaction_id)
         outcomes[key] = Confirmed(transaction, is_moved=False)
-        if is_payable(transaction):
+        if is_payable(transaction) and transaction.checkout_session_id is not None:
+            alone.append(key)
+        elif is_payable(transaction):
             paid = paid_by(transaction, wanted[key].end_to_end_id, now=now)
             confirmations.append(_confirmation(transaction, paid, now=now))
     done = await _confirm_together(connection, confirmations, now=now)
@@ -150,7 +152,9 @@ async def confirm_many(
         if transaction.transaction_id in done:
             outcomes[key] = Confirmed(transaction, is_moved=True, record=each.record)
         else:
-            outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
+            alone.append(key)
+    for key in alone:
+        outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
     return [_told_once(outcomes, each) for each in payments]
 
 
@@ -183,7 +187,7 @@ def _confirmation(was: Transaction, paid: Transaction, *, now: datetime) -> Conf
 async def _confirm_alone(
     connection: DedicatedConnection, payment: Payment, *, now: datetime
 ) -> Confirmed:
-    """Book one payment whatever stands in its way: another change of it, debt, a first posting."""
+    """Book one payment whatever stands in its way: a session, debt, a first posting."""
     async with connection.transaction():
         transaction = await store.lock(connection, payment.scope, payment.transaction_id)
         assert transaction is not None, "payments are never deleted"

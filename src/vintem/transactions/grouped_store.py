@@ -24,19 +24,20 @@ with d as (
         $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bytea[], $11::bytea[],
         $12::text[], $13::bytea[], $14::text[], $15::text[], $16::timestamptz[],
         $17::timestamptz[], $18::timestamptz[], $19::text[], $20::text[], $21::text[],
-        $22::text[]) as d (
+        $22::text[], $23::text[]) as d (
         company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
         external_ref, document_digest, document_sealed, idempotency_key, fingerprint, details,
-        terms, created_at, expires_at, due_at, event_id, kind, body, postback_url)
+        terms, created_at, expires_at, due_at, event_id, kind, body, postback_url,
+        checkout_session_id)
 ),
 t as (
     insert into transaction (
         company_id, transaction_id, environment, status, payment_method, amount, fee, installments,
         external_ref, document_digest, document_sealed, idempotency_key, fingerprint, details,
-        terms, created_at, updated_at, expires_at, due_at, sequence)
+        terms, created_at, updated_at, expires_at, due_at, sequence, checkout_session_id)
     select company_id, transaction_id, environment, status, payment_method, amount, fee,
         installments, external_ref, document_digest, document_sealed, idempotency_key, fingerprint,
-        details, terms, created_at, created_at, expires_at, due_at, 1
+        details, terms, created_at, created_at, expires_at, due_at, 1, checkout_session_id
     from d
     on conflict do nothing
     returning company_id, transaction_id, status, created_at
@@ -162,6 +163,7 @@ async def create(
         [event.kind for event in events],
         [event.body.decode() for event in events],
         [event.postback_url for event in events],
+        [each.checkout_session_id for each in made],
     )
     return {row["transaction_id"] for row in rows}
 

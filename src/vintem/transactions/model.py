@@ -117,6 +117,8 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
     due_at: datetime | None
     answered_at: datetime | None = None
     """When its provider said the first word, where one had to be asked."""
+    checkout_session_id: str | None = None
+    """The session that it pays for, where a buyer makes it on our own page."""
 
     @property
     def is_answered(self) -> bool:

@@ -12,7 +12,7 @@ from vintem.kit.intent import Intent, IntentSource
 from vintem.ledger import service as ledger
 from vintem.ledger.model import HoldKind, Kind
 from vintem.runtime.db import Connection
-from vintem.transactions import store
+from vintem.transactions import following, store
 from vintem.transactions.model import (
     PaymentMethod,
     Refund,
@@ -104,6 +104,7 @@ async def write_move(
     refunds = await refunds_of(block, [moved])
     change = change_of(moved, was.status, refunds, is_first_time=is_first_time, now=now)
     await webhooks.record(block, [change])
+    await following.tell(block, was.status, moved, now=now)
 
 
 async def _move_money(

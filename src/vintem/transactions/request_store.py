@@ -30,8 +30,10 @@ async def insert_unanswered(db: Connection, new: NewTransaction) -> bool:
         insert into transaction (
             company_id, transaction_id, environment, status, payment_method, amount, fee,
             installments, external_ref, document_digest, document_sealed, idempotency_key,
-            fingerprint, sequence, details, terms, created_at, updated_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+            fingerprint, sequence, details, terms, created_at, updated_at, checkout_session_id
+        ) values (
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+        )
         on conflict do nothing returning true
         """,
         made.company_id,
@@ -52,6 +54,7 @@ async def insert_unanswered(db: Connection, new: NewTransaction) -> bool:
         msgspec.json.encode(made.terms).decode(),
         made.created_at,
         made.updated_at,
+        made.checkout_session_id,
     )
     return bool(found)
 

@@ -18,7 +18,7 @@ from vintem.ledger.model import Scope
 from vintem.providers.port import CardAcquirer, Notice
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.runtime.group_commit import GroupCommit
-from vintem.transactions import arrivals, implicit, moves, phases, store
+from vintem.transactions import arrivals, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
     Confirmed,
     Created,
@@ -28,6 +28,7 @@ from vintem.transactions.batches import (
     create_many,
     creation_order,
     payment_order,
+    write_new,
 )
 from vintem.transactions.listing import Lists, Page
 from vintem.transactions.model import (
@@ -83,6 +84,29 @@ class Transactions:
             refuse_other_intent(created.transaction, intent)
         return created
 
+    async def create_for_session(
+        self, creation: Creation, intent: Intent, begin: phases.FindEarlier
+    ) -> Created:
+        """Create a payment that a session follows; `begin` takes part in the commit.
+
+        What `begin` finds is given instead of a new payment.
+        """
+        if creation.charge is not None:
+            return await phases.charge(self._desk, creation, creation.charge, intent, begin)
+        made = creation.new.transaction
+
+        async def create(block: Connection) -> Created:
+            earlier = await begin(block)
+            if earlier is not None:
+                return Created(earlier, is_replay=True)
+            fresh = await write_new(block, [creation])
+            assert fresh, "the key of a session's payment is made here, for it alone"
+            await following.tell(block, None, made, now=made.created_at)
+            return Created(made, is_replay=False)
+
+        async with self._desk.turns:
+            return await self._database.atomically(create)
+
     async def list(self, wanted: Filter, request: PageRequest, *, now: datetime) -> Page:
         """Show a page of a list of payments, the newest first."""
         return await self._lists.page(wanted, request, now=now)
@@ -116,7 +140,7 @@ class Transactions:
                 return confirmed
 
         async def move(block: Connection) -> Confirmed:
-            locked = await _lock(block, scope, transaction_id)
+            locked = await lock(block, scope, transaction_id)
             refuse_illegal(locked, status)
             moved = await moves.move(block, locked, status, REASONS.get(status), now=now)
             return Confirmed(moved, is_moved=True)
@@ -127,7 +151,7 @@ class Transactions:
         """Cancel a payment that nobody has made yet."""
 
         async def cancel(block: Connection) -> Transaction:
-            locked = await _lock(block, scope, transaction_id)
+            locked = await lock(block, scope, transaction_id)
             if locked.status is not Status.PENDING:
                 raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
             return await moves.move(block, locked, Status.CANCELLED, StatusReason.MERCHANT, now=now)
@@ -147,7 +171,7 @@ class Transactions:
         """Give money back once an intent; says whether this answer repeats an earlier one."""
 
         async def refund(block: Connection) -> tuple[Refund, bool]:
-            locked = await _lock(block, scope, transaction_id)
+            locked = await lock(block, scope, transaction_id)
             earlier = await store.find_refund_by_key(block, scope, transaction_id, intent.key)
             if earlier is not None:
                 if earlier.fingerprint != intent.fingerprint:
@@ -211,8 +235,11 @@ async def move_due(database: Database, *, now: datetime) -> int:
     moved = 0
     for company_id in await store.list_companies_with_due(database, now=now):
         try:
-            while count := await database.atomically(_due_moves(company_id, now)):
-                moved += count
+            for has_session in (False, True):
+                while count := await database.atomically(
+                    _due_moves(company_id, now, has_session=has_session)
+                ):
+                    moved += count
         except DatabaseUnavailableError:
             raise
         except Exception:
@@ -231,9 +258,16 @@ def refuse_illegal(transaction: Transaction, status: Status) -> None:
         )
 
 
-def _due_moves(company_id: int, now: datetime) -> Callable[[Connection], Awaitable[int]]:
+def _due_moves(
+    company_id: int, now: datetime, *, has_session: bool
+) -> Callable[[Connection], Awaitable[int]]:
+    # One session a block: two in one would hold what whoever pays the other waits for.
+    rows_max = 1 if has_session else DUE_AT_ONCE_MAX
+
     async def move(block: Connection) -> int:
-        due = await store.lock_due(block, company_id, now=now, rows_max=DUE_AT_ONCE_MAX)
+        due = await store.lock_due(
+            block, company_id, has_session=has_session, now=now, rows_max=rows_max
+        )
         for transaction in due:
             await moves.expire(block, transaction, now=now)
         return len(due)
@@ -241,7 +275,7 @@ def _due_moves(company_id: int, now: datetime) -> Callable[[Connection], Awaitab
     return move
 
 
-async def _lock(block: Connection, scope: Scope, transaction_id: str) -> Transaction:
+async def lock(block: Connection, scope: Scope, transaction_id: str) -> Transaction:
     """Lock a payment that somebody decides about: its time is not up any more."""
     transaction = await store.lock(block, scope, transaction_id)
     if transaction is None:

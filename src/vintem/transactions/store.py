@@ -200,18 +200,20 @@ async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[
 
 
 async def lock_due(
-    db: Connection, company_id: int, *, now: datetime, rows_max: int
+    db: Connection, company_id: int, *, has_session: bool, now: datetime, rows_max: int
 ) -> Sequence[Transaction]:
     """Lock a company's payments that are due, passing over those that another worker holds."""
     rows = await db.fetch(
         """
         select * from transaction where company_id = $1 and due_at <= $2
+            and (checkout_session_id is not null) = $4
         order by due_at, transaction_id limit $3
         for update skip locked
         """,
         company_id,
         now,
         rows_max,
+        has_session,
     )
     return [transaction_of(row) for row in rows]
 
@@ -302,6 +304,7 @@ def transaction_of(row: Row) -> Transaction:
         refunded_at=row["refunded_at"],
         due_at=row["due_at"],
         answered_at=row["answered_at"],
+        checkout_session_id=row["checkout_session_id"],
     )
 
 

@@ -1,0 +1,196 @@
+"""Payments of a session: one alive at a time, each with the session's amount and its coupon."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from vintem.checkout import catalogue_store, store
+from vintem.checkout.model import (
+    OVER,
+    PIX_PER_SESSION_MAX,
+    REFUSALS_PER_SESSION_MAX,
+    Session,
+    is_alive,
+    is_under_way,
+)
+from vintem.checkout.store import Attempt
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.intent import Intent, IntentReused
+from vintem.ledger.model import Scope
+from vintem.runtime.db import Connection, DatabaseBusyError
+from vintem.transactions import moves as payment_moves
+from vintem.transactions import service as transactions
+from vintem.transactions.model import PaymentMethod, Status, StatusReason, Transaction
+
+
+class SessionChangedError(Exception):
+    """The session is not what the payment was made for; it must be read again."""
+
+
+class NewAttempt(msgspec.Struct, frozen=True):
+    """A payment that shall be tried for a session, as the session was read."""
+
+    session: Session
+    transaction: Transaction
+    intent: Intent
+    buyer_sealed: bytes
+
+
+def begin(
+    attempt: NewAttempt, *, now: datetime
+) -> Callable[[Connection], Awaitable[Transaction | None]]:
+    """Make room for a payment in its own commit; gives the payment that stands for it, if any.
+
+    Whoever asks at the same time waits here, and finds the payment of the first.
+    """
+    read, wanted = attempt.session, attempt.transaction
+
+    async def make_room(block: Connection) -> Transaction | None:
+        session, current = await lock_with_payment(block, read.scope, read.session_id)
+        earlier = await find_earlier(block, session, attempt.intent)
+        if earlier is not None:
+            return earlier
+        refuse_over(session, now=now)
+        if current is not None and _stands_for(current, wanted, now):
+            return current
+        if session.amounts != read.amounts or session.coupon != read.coupon:
+            raise SessionChangedError
+        refuse_used_up(session, wanted.payment_method, now=now)
+        if current is not None and current.status is Status.PENDING:
+            await end_payment(block, current, now=now)
+            session = await _locked(block, session.scope, session.session_id)
+        await _reserve_coupon(block, session, now=now)
+        await _write_down(block, session, attempt, now=now)
+        return None
+
+    return make_room
+
+
+async def lock_with_payment(
+    block: Connection, scope: Scope, session_id: str
+) -> tuple[Session, Transaction | None]:
+    """Lock a session and, before it, the payment that it is about."""
+    current_id = await store.find_current(block, scope, session_id)
+    current = None
+    if current_id is not None:
+        current = await transactions.lock(block, scope, current_id)
+    session = await _locked(block, scope, session_id)
+    if session.transaction_id != current_id:
+        # Somebody was faster: the other payment must be locked before the session.
+        raise DatabaseBusyError("the session has another payment meanwhile")
+    return session, current
+
+
+async def _locked(block: Connection, scope: Scope, session_id: str) -> Session:
+    session = await store.lock(block, scope, session_id)
+    assert session is not None, "sessions are never deleted"
+    return session
+
+
+async def find_earlier(block: Connection, session: Session, intent: Intent) -> Transaction | None:
+    """Find the payment that an intent made for a session before; refuse the key of another."""
+    earlier = await store.find_attempt_by_key(block, session, intent.key)
+    if earlier is None:
+        return None
+    transaction = await transactions.get(block, session.scope, earlier.transaction_id)
+    if earlier.fingerprint != intent.fingerprint:
+        raise IntentReused(transaction.processed_at or transaction.created_at)
+    return transaction
+
+
+def refuse_over(session: Session, *, now: datetime) -> None:
+    """Refuse to do anything with a session that is over."""
+    code = OVER.get(session.status_at(now))
+    if code is not None:
+        raise Refusal(code)
+
+
+def refuse_used_up(session: Session, method: PaymentMethod, *, now: datetime) -> None:
+    """Refuse a way to pay that was tried too often in this session."""
+    is_pix = method is PaymentMethod.PIX
+    if is_pix and session.pix_made >= PIX_PER_SESSION_MAX:
+        raise Refusal(
+            ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE,
+            "Too many PIX codes were made for this session; pay in another way.",
+            details={"maximum": PIX_PER_SESSION_MAX},
+        )
+    is_card = method is PaymentMethod.CREDIT_CARD
+    if is_card and session.cards_refused >= REFUSALS_PER_SESSION_MAX:
+        seconds = int((session.expires_at - now).total_seconds())
+        raise Refusal(
+            ErrorCode.CARD_ATTEMPTS_EXCEEDED,
+            "Too many cards were refused in this session; pay in another way.",
+            details={"maximum": REFUSALS_PER_SESSION_MAX},
+            retry_after_seconds=max(1, seconds),
+        )
+
+
+async def end_payment(block: Connection, payment: Transaction, *, now: datetime) -> None:
+    """End a locked payment that nobody has made, because another takes its place.
+
+    If it is made all the same, the money is late and not lost.
+    """
+    if is_alive(payment, now):
+        reason = StatusReason.SUPERSEDED
+        await payment_moves.move(block, payment, Status.CANCELLED, reason, now=now)
+    else:
+        await payment_moves.expire(block, payment, now=now)
+
+
+def _stands_for(current: Transaction, wanted: Transaction, now: datetime) -> bool:
+    """Say whether a buyer who asks to pay is shown the payment that there is."""
+    is_same_method = current.payment_method is wanted.payment_method
+    return is_under_way(current) or (is_same_method and is_alive(current, now))
+
+
+async def _reserve_coupon(block: Connection, session: Session, *, now: datetime) -> None:
+    if session.coupon is None:
+        return
+    if not await catalogue_store.reserve_coupon(
+        block, session.company_id, session.coupon.coupon_id, now=now
+    ):
+        raise Refusal(ErrorCode.COUPON_INVALID)
+
+
+async def _write_down(
+    block: Connection, session: Session, attempt: NewAttempt, *, now: datetime
+) -> None:
+    made, coupon = attempt.transaction, session.coupon
+    await store.insert_attempt(
+        block,
+        Attempt(
+            company_id=session.company_id,
+            transaction_id=made.transaction_id,
+            environment=session.environment,
+            session_id=session.session_id,
+            idempotency_key=attempt.intent.key,
+            fingerprint=attempt.intent.fingerprint,
+            coupon_id=None if coupon is None else coupon.coupon_id,
+            holds_coupon=coupon is not None,
+            is_extra=False,
+            created_at=now,
+            paid_at=None,
+        ),
+    )
+    is_pix = made.payment_method is PaymentMethod.PIX
+    expires_at = session.expires_at
+    if made.payment_method is PaymentMethod.BOLETO:
+        # A slip takes days to be paid: the session lasts as long as it does.
+        assert made.expires_at is not None
+        expires_at = max(expires_at, made.expires_at)
+    await store.update(
+        block,
+        replace(
+            session,
+            transaction_id=made.transaction_id,
+            payments_tried=session.payments_tried + 1,
+            pix_made=session.pix_made + is_pix,
+            buyer_sealed=attempt.buyer_sealed,
+            expires_at=expires_at,
+            due_at=expires_at,
+            state_version=session.state_version + 1,
+            updated_at=now,
+        ),
+    )

@@ -1,0 +1,225 @@
+"""What a company keeps for its checkout: products, coupons, links and how its pages look."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from vintem.checkout import catalogue_store as store
+from vintem.checkout.model import (
+    BANNERS_MAX,
+    COLOR,
+    Appearance,
+    Coupon,
+    DiscountType,
+    PaymentLink,
+    Product,
+    normal_code,
+)
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, new_id, new_token
+from vintem.kit.urls import UrlFault, parse_web_url
+from vintem.ledger.model import Scope
+from vintem.runtime.db import Connection, Database
+
+LISTED_MAX: Final = 1_000
+
+
+class CodeTakenError(Exception):
+    """Another coupon of the company has that code."""
+
+
+async def create_product(
+    db: Connection,
+    scope: Scope,
+    *,
+    name: str,
+    unit_amount: int,
+    now: datetime,
+    description: str = "",
+    image_url: str | None = None,
+) -> Product:
+    """Add something that is sold."""
+    product = Product(
+        company_id=scope.company_id,
+        product_id=new_id(Prefix.PRODUCT),
+        environment=scope.environment,
+        name=name,
+        unit_amount=unit_amount,
+        created_at=now,
+        updated_at=now,
+        description=description,
+        image_url=image_url,
+    )
+    await change_product(db, product, now=now)
+    return product
+
+
+async def change_product(db: Connection, product: Product, *, now: datetime) -> Product:
+    """Write a product as it shall be; sessions keep the names and prices they began with."""
+    _check_address(product.image_url, "imageUrl")
+    changed = replace(product, updated_at=now)
+    await store.upsert_product(db, changed)
+    return changed
+
+
+async def find_product(db: Connection, scope: Scope, product_id: str) -> Product | None:
+    """Find a product, sold or not."""
+    found = await store.find_products(db, scope, [product_id])
+    return found[0] if found else None
+
+
+async def list_products(db: Connection, scope: Scope) -> Sequence[Product]:
+    """The products of a company, the newest first."""
+    return await store.list_products(db, scope, rows_max=LISTED_MAX)
+
+
+async def create_coupon(
+    db: Connection,
+    scope: Scope,
+    code: str,
+    discount_type: DiscountType,
+    discount_value: int,
+    *,
+    now: datetime,
+    redemptions_max: int | None = None,
+    starts_at: datetime | None = None,
+    ends_at: datetime | None = None,
+    minimum_amount: int = 0,
+) -> Coupon:
+    """Add a coupon, or raise CodeTakenError."""
+    kept_code = normal_code(code)
+    if kept_code is None:
+        raise Refusal(ErrorCode.COUPON_INVALID, "A code has 3 to 32 visible characters.")
+    coupon = Coupon(
+        company_id=scope.company_id,
+        coupon_id=new_id(Prefix.COUPON),
+        environment=scope.environment,
+        code=kept_code,
+        discount_type=discount_type,
+        discount_value=discount_value,
+        created_at=now,
+        updated_at=now,
+        redemptions_max=redemptions_max,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        minimum_amount=minimum_amount,
+    )
+    if not await store.insert_coupon(db, coupon):
+        raise CodeTakenError(kept_code)
+    return coupon
+
+
+async def change_coupon(db: Connection, coupon: Coupon, *, now: datetime) -> Coupon:
+    """Write a coupon as it shall be; its code and its redemptions stay."""
+    changed = replace(coupon, updated_at=now)
+    await store.update_coupon(db, changed)
+    return changed
+
+
+async def find_coupon(db: Connection, scope: Scope, code: str) -> Coupon | None:
+    """Find a coupon by its code, usable or not."""
+    kept_code = normal_code(code)
+    return None if kept_code is None else await store.find_coupon_by_code(db, scope, kept_code)
+
+
+async def list_coupons(db: Connection, scope: Scope) -> Sequence[Coupon]:
+    """The coupons of a company, the newest first."""
+    return await store.list_coupons(db, scope, rows_max=LISTED_MAX)
+
+
+async def create_link(
+    database: Database,
+    scope: Scope,
+    *,
+    name: str,
+    product_id: str,
+    now: datetime,
+    quantity: int = 1,
+    success_url: str | None = None,
+    cancel_url: str | None = None,
+    inactive_message: str = "",
+    ends_at: datetime | None = None,
+) -> PaymentLink:
+    """Add an address that any number of buyers may come by."""
+    link = PaymentLink(
+        company_id=scope.company_id,
+        link_id=new_id(Prefix.PAYMENT_LINK),
+        environment=scope.environment,
+        public_token=new_token(),
+        name=name,
+        product_id=product_id,
+        created_at=now,
+        updated_at=now,
+        quantity=quantity,
+        success_url=success_url,
+        cancel_url=cancel_url,
+        inactive_message=inactive_message,
+        ends_at=ends_at,
+    )
+    return await change_link(database, link, now=now)
+
+
+async def change_link(database: Database, link: PaymentLink, *, now: datetime) -> PaymentLink:
+    """Write a link as it shall be; its address stays."""
+    changed = replace(link, updated_at=now)
+    async with database.atomic() as block:
+        await store.upsert_link(block, changed)
+    return changed
+
+
+async def list_links(db: Connection, scope: Scope) -> Sequence[PaymentLink]:
+    """The payment links of a company, the newest first."""
+    return await store.list_links(db, scope, rows_max=LISTED_MAX)
+
+
+async def publish_appearance(
+    db: Connection, scope: Scope, wanted: Appearance, *, now: datetime
+) -> Appearance:
+    """Let pages look so from now on; sessions keep the version they were opened with."""
+    check_appearance(wanted)
+    while True:
+        newest = await store.find_newest_appearance(db, scope)
+        numbered = replace(
+            wanted,
+            version=1 if newest is None else newest.version + 1,
+            primary_color=wanted.primary_color.lower(),
+            background_color=wanted.background_color.lower(),
+        )
+        # Another may have published meanwhile: the next number is tried.
+        if await store.insert_appearance(db, scope, numbered, now=now):
+            return numbered
+
+
+async def find_appearance(db: Connection, scope: Scope) -> Appearance | None:
+    """Find how the pages of a company look today, where it has said."""
+    return await store.find_newest_appearance(db, scope)
+
+
+def check_appearance(wanted: Appearance) -> None:
+    """Refuse what would not be safe or readable on a page."""
+    faults = [
+        {"field": field, "message": "must be a colour such as #1652f0"}
+        for field, color in (
+            ("primaryColor", wanted.primary_color),
+            ("backgroundColor", wanted.background_color),
+        )
+        if COLOR.fullmatch(color) is None
+    ]
+    if len(wanted.banners) > BANNERS_MAX:
+        faults.append({"field": "banners", "message": f"has more than {BANNERS_MAX} banners"})
+    if faults:
+        raise Refusal(ErrorCode.VALIDATION_ERROR, details={"errors": faults})
+    _check_address(wanted.logo_url, "logoUrl")
+    for number, banner in enumerate(wanted.banners):
+        _check_address(banner.image_url, f"banners[{number}].imageUrl")
+        _check_address(banner.href, f"banners[{number}].href")
+
+
+def _check_address(address: str | None, field: str) -> None:
+    if address is None:
+        return
+    parsed = parse_web_url(address, allows_loopback=False)
+    if isinstance(parsed, UrlFault):
+        raise Refusal(ErrorCode.INVALID_URL, parsed, details={"field": field})

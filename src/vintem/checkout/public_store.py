@@ -1,0 +1,157 @@
+"""The SQL of what the world sees: a session with its company, its looks and its payment at once."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from vintem.brazil.installments import CardInterest
+from vintem.checkout.model import (
+    Appearance,
+    Banner,
+    Merchant,
+    PaymentLink,
+    PublicSession,
+    Template,
+    Theme,
+)
+from vintem.checkout.store import session_of
+from vintem.runtime.db import Connection, Row
+from vintem.transactions.joined import PAYMENT_COLUMNS, payment_in
+from vintem.transactions.model import PaymentMethod
+
+_banners: Final = msgspec.json.Decoder(type=tuple[Banner, ...]).decode
+
+MERCHANT_COLUMNS: Final = """
+    c.company_id as merchant_id, c.public_id, c.name as company_name, c.legal_name, c.document,
+    c.status as company_status, c.display_name as company_display_name, c.support_email,
+    c.support_url, c.support_phone, c.domains, c.payment_methods, c.boleto_due_days,
+    c.card_interest_basis_points, c.card_free_installments, c.card_installments_max
+"""
+APPEARANCE_COLUMNS: Final = """
+    a.version, a.template, a.theme, a.display_name, a.logo_url, a.logo_media, a.primary_color,
+    a.background_color, a.banners
+"""
+
+FIND_PUBLIC: Final = f"""
+select s.*, {MERCHANT_COLUMNS}, {APPEARANCE_COLUMNS}, {PAYMENT_COLUMNS}
+from checkout_session_token k
+join checkout_session s on s.company_id = k.company_id and s.session_id = k.session_id
+join company c on c.company_id = k.company_id
+left join checkout_appearance a on a.company_id = s.company_id
+    and a.environment = s.environment and a.version = s.appearance_version
+left join transaction t on t.company_id = s.company_id and t.transaction_id = s.transaction_id
+where k.token_digest = $1
+"""  # noqa: S608 - put together from constants
+
+
+async def find_public(db: Connection, digest: bytes, *, now: datetime) -> PublicSession | None:
+    """Find all that is shown of a session by the digest of its token."""
+    row = await db.fetchrow(FIND_PUBLIC, digest)
+    if row is None:
+        return None
+    merchant = merchant_of(row)
+    return PublicSession(
+        session=session_of(row),
+        merchant=merchant,
+        appearance=appearance_in(row, merchant),
+        payment=payment_in(row),
+        now=now,
+    )
+
+
+async def find_link(
+    db: Connection, public_token: str
+) -> tuple[PaymentLink, Merchant, Appearance] | None:
+    """Find a payment link with its company and how its pages look today."""
+    row = await db.fetchrow(
+        f"""
+        select l.*, {MERCHANT_COLUMNS}, a.*
+        from checkout_link_token k
+        join checkout_link l on l.company_id = k.company_id and l.link_id = k.link_id
+        join company c on c.company_id = k.company_id
+        left join lateral (
+            select {APPEARANCE_COLUMNS} from checkout_appearance a
+            where a.company_id = l.company_id and a.environment = l.environment
+            order by a.version desc limit 1
+        ) as a on true
+        where k.public_token = $1
+        """,  # noqa: S608 - put together from constants
+        public_token,
+    )
+    if row is None:
+        return None
+    merchant = merchant_of(row)
+    return link_of(row), merchant, appearance_in(row, merchant)
+
+
+def merchant_of(row: Row) -> Merchant:
+    """Read a company as its buyers know it."""
+    return Merchant(
+        company_id=row["merchant_id"],
+        public_id=row["public_id"],
+        name=row["company_name"],
+        display_name=row["company_display_name"] or row["company_name"],
+        is_suspended=row["company_status"] == "suspended",
+        payment_methods=_methods(row["payment_methods"]),
+        card_interest=CardInterest(
+            monthly_rate_basis_points=row["card_interest_basis_points"],
+            free_installments=row["card_free_installments"],
+            installments_max=row["card_installments_max"],
+        ),
+        boleto_due_days=row["boleto_due_days"],
+        domains=row["domains"],
+        legal_name=row["legal_name"],
+        document=row["document"],
+        support_email=row["support_email"],
+        support_url=row["support_url"],
+        support_phone=row["support_phone"],
+    )
+
+
+def appearance_in(row: Row, merchant: Merchant) -> Appearance:
+    """Read how a page looks; one that nobody has changed carries the company's name."""
+    if row["version"] is None:
+        return Appearance(version=0, display_name=merchant.display_name)
+    return appearance_of(row)
+
+
+def appearance_of(row: Row) -> Appearance:
+    """Read a version of how pages look."""
+    return Appearance(
+        version=row["version"],
+        display_name=row["display_name"],
+        template=Template(row["template"]),
+        theme=Theme(row["theme"]),
+        primary_color=row["primary_color"],
+        background_color=row["background_color"],
+        logo_url=row["logo_url"],
+        logo_media=row["logo_media"],
+        banners=_banners(row["banners"]),
+    )
+
+
+def link_of(row: Row) -> PaymentLink:
+    """Read a payment link from its row."""
+    return PaymentLink(
+        company_id=row["company_id"],
+        link_id=row["link_id"],
+        environment=row["environment"],
+        public_token=row["public_token"],
+        name=row["name"],
+        product_id=row["product_id"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        quantity=row["quantity"],
+        success_url=row["success_url"],
+        cancel_url=row["cancel_url"],
+        inactive_message=row["inactive_message"],
+        is_active=row["is_active"],
+        ends_at=row["ends_at"],
+    )
+
+
+def _methods(names: Sequence[str]) -> Sequence[PaymentMethod]:
+    """Name the methods in one order, whichever way they were written down."""
+    return tuple(each for each in PaymentMethod if each in names)
