@@ -1,6 +1,6 @@
-"""Draws every page of the hosted checkout to look at.
+"""Takes pictures of every page, to look at: `python tests/hosted/gallery.py FOLDER [NAME…]`.
 
-`python tests/hosted/gallery.py FOLDER [NAME…]`: Chromium takes a picture of each, on a phone and on a desk, light and dark.
+Chromium shows each on a phone and on a desk, light and dark, under the policy of real pages.
 """
 
 import asyncio

@@ -13,14 +13,16 @@ from markupsafe import Markup
 
 from vintem.brazil.installments import InstallmentOption
 from vintem.hosted import views, words
+from vintem.hosted.card_terms import CardTerms, draw_card_terms
 from vintem.hosted.colours import style_of
+from vintem.hosted.fields import draw_field
 from vintem.hosted.icons import ICONS
+from vintem.hosted.moulds import MOULDS_MAX, Moulds
 from vintem.hosted.static_files import ICON, SCRIPT, STYLE, check_inventory
 from vintem.hosted.views import Language, Page, PlainPage
 from vintem.kit.clock import business_day
 
 FOLDER: Final = Path(__file__).parent / "templates"
-TABLES_KEPT_MAX: Final = 1_024
 SLOW_SECONDS: Final = 60
 """After so long a page says that confirming takes longer than usual."""
 
@@ -71,12 +73,12 @@ def page_state(state: views.State) -> str:
 
 def render_page(page: Page) -> bytes:
     """Write a whole page."""
-    return _render(page, "page.html")
+    return _give(page, "page.html")
 
 
 def render_fragment(page: Page) -> bytes:
     """Write only the title and the main part, which the script puts in place of the old ones."""
-    return _render(page, "fragment.html")
+    return _give(page, "fragment.html")
 
 
 def render_plain_page(page: PlainPage) -> bytes:
@@ -88,24 +90,39 @@ def render_plain_page(page: PlainPage) -> bytes:
     ).encode()
 
 
-def _render(page: Page, name: str) -> bytes:
-    frame, state = page.frame, page.state
-    template = _TEMPLATES[frame.language].get_template(name)
-    return template.render(
-        frame=frame,
+def _give(page: Page, name: str) -> bytes:
+    state = page.state
+    if isinstance(state, views.Open) and not (state.errors or state.decline or state.refused):
+        return _MOULDS.fill(name, page, partial(_render, name))
+    return _render(name, page)
+
+
+def _render(name: str, page: Page) -> bytes:
+    frame, state, templates = page.frame, page.state, _TEMPLATES[page.frame.language]
+    context: dict[str, object] = {
+        "frame": frame,
+        "here": frame.here,
+        "brand": frame.brand,
+        "state": state,
+        "summary": page.summary,
+        "page_state": page_state(state),
+    }
+    if isinstance(state, views.Open):
+        context["problems"] = problems = _problems(frame.language, state)
+        context["field"] = partial(draw_field, frame.language, problems)
+    # Each part is joined before it goes into the next, which is faster than nesting them.
+    for part, template in (("body", _TEMPLATE_OF[type(state)]), ("main", "main.html")):
+        rendered = templates.get_template(template).render(context)
+        context[part] = Markup(rendered)  # noqa: S704 - rendered, so escaped
+    rendered = templates.get_template(name).render(
+        context,
         nonce=frame.nonce,
-        here=frame.here,
-        brand=frame.brand,
         contact=frame.contact,
-        state=state,
-        summary=page.summary,
-        page_state=page_state(state),
         title=_title(page),
-        body=_TEMPLATE_OF[type(state)],
-        problems=_problems(frame.language, state) if isinstance(state, views.Open) else None,
         refresh_seconds=_REFRESH_SECONDS.get(type(state)),
         style=_style_of(frame.brand),
-    ).encode()
+    )
+    return rendered.encode()
 
 
 def _title(page: Page) -> str:
@@ -171,11 +188,11 @@ def _templates(language: Language) -> jinja2.Environment:
         "static_style": STYLE,
         "static_script": SCRIPT,
         "static_icon": ICON,
-        "installment_rows": partial(_installment_rows, language),
+        "card_terms": partial(_card_terms, language),
+        "state_choices": _state_choices,
         "Method": views.Method,
         "Action": views.Action,
         "SLOW_SECONDS": SLOW_SECONDS,
-        "STATES": _STATES,
     }
     return environment
 
@@ -191,56 +208,19 @@ def _valid_until(language: Language, state: views.PixShown) -> str:
     return words.clock(language, state.expires_at, with_day=with_day)
 
 
-class InstallmentRow(views.View, frozen=True, kw_only=True):
-    """A line of the installment table, written out."""
-
-    n: int
-    choice: str
-    button: str
-    each: str
-    first: str
-    rate: str
-    cost: str
-    total: str
+def _card_terms(language: Language, options: Sequence[InstallmentOption], chosen: int) -> CardTerms:
+    return draw_card_terms(_TEMPLATES[language], language, tuple(options), chosen)
 
 
-def _installment_rows(
-    language: Language, options: Sequence[InstallmentOption]
-) -> Sequence[InstallmentRow]:
-    return _rows_of(language, tuple(options))
-
-
-@lru_cache(TABLES_KEPT_MAX)
-def _rows_of(
-    language: Language, options: tuple[InstallmentOption, ...]
-) -> tuple[InstallmentRow, ...]:
-    return tuple(_row_of(words.CATALOGUES[language], option) for option in options)
-
-
-def _row_of(catalogue: Mapping[str, str], option: InstallmentOption) -> InstallmentRow:
-    count, each = option.installments, words.money(option.amounts[-1])
-    total = words.money(option.total_cents)
-    kind = "once" if count == 1 else "dear" if option.interest_cents else "free"
-    button = "open.pay" if count == 1 else "open.pay_installments"
-    has_remainder = option.amounts[0] != option.amounts[-1]
-    return InstallmentRow(
-        n=count,
-        choice=_say(catalogue, f"installments.{kind}", n=count, amount=each, total=total),
-        button=_say(catalogue, button, n=count, amount=each),
-        each=each,
-        first=(
-            _say(catalogue, "installments.first", amount=words.money(option.amounts[0]))
-            if has_remainder
-            else ""
-        ),
-        rate=words.percent(option.monthly_rate_basis_points),
-        cost=words.percent(option.annual_cost_basis_points),
-        total=total,
-    )
+@lru_cache
+def _state_choices(chosen: str) -> Markup:
+    choices = (f"<option{' selected' * (one == chosen)}>{one}</option>" for one in _STATES)
+    return Markup("".join(choices))  # noqa: S704 - made of the letters below
 
 
 _STATES: Final = (
     *("AC", "AL", "AM", "AP", "BA", "CE", "DF", "ES", "GO", "MA", "MG", "MS", "MT", "PA", "PB"),
     *("PE", "PI", "PR", "RJ", "RN", "RO", "RR", "RS", "SC", "SE", "SP", "TO"),
 )
+_MOULDS: Final = Moulds(moulds_max=MOULDS_MAX)
 _TEMPLATES: Final = {language: _templates(language) for language in Language}
