@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from vintem.checkout import service as checkout
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
@@ -55,6 +56,11 @@ async def forget_idle_rate_windows(resources: Resources) -> int:
 async def move_transactions(resources: Resources) -> int:
     """Do to payments what is due: they expire."""
     return await transactions.move_due(resources.database, now=utc_now())
+
+
+async def end_sessions(resources: Resources) -> int:
+    """End checkout sessions whose time is over."""
+    return await checkout.expire_due(resources.database, now=utc_now())
 
 
 async def finish_charges(resources: Resources) -> int:
@@ -109,6 +115,7 @@ async def forget_old_deliveries(resources: Resources) -> int:
 
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
+    Duty("due sessions", 0.5, end_sessions),
     Duty("charges to finish", 0.5, finish_charges),
     Duty("simulated callbacks", 0.5, send_simulated_callbacks),
     Duty("waiting callbacks", 5.0, do_waiting_callbacks),

@@ -10,7 +10,7 @@ from support import chromium
 from support.platform import private_folder
 from support.shopper import Door
 from support.showcase import Showcase, running_showcase
-from support.storefront import Storefront, running_storefront
+from support.boutique import Boutique, running_boutique
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +21,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-async def store() -> AsyncIterator[Storefront]:
+async def store() -> AsyncIterator[Boutique]:
     """The shop; at the end of all, its books must balance."""
     with private_folder() as folder:
-        async with running_storefront(folder) as running:
+        async with running_boutique(folder) as running:
             yield running
             await running.assert_books_balance()
 
@@ -44,7 +44,7 @@ async def hall(browser: Browser, showcase: Showcase) -> AsyncIterator[Door]:
 
 
 @pytest.fixture
-async def door(browser: Browser, store: Storefront) -> AsyncIterator[Door]:
+async def door(browser: Browser, store: Boutique) -> AsyncIterator[Door]:
     """Where buyers come in; what their browsers reported is looked at when they have left."""
     opened = Door(browser, store.base_url)
     yield opened

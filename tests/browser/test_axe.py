@@ -13,7 +13,7 @@ from support import page_views
 from support.chromium import DESKTOP, PHONE, axe_complaints
 from support.shopper import Door
 from support.showcase import Showcase
-from support.storefront import Storefront
+from support.boutique import Boutique
 
 SCREENS = {"phone": PHONE, "desktop": DESKTOP}
 IS_FULL = os.environ.get("BROWSER_MATRIX") == "full"
@@ -50,7 +50,7 @@ async def test_axe_finds_nothing_with_everything_unfolded(hall: Door, showcase: 
         assert await axe_complaints(page) == []
 
 
-async def test_axe_finds_nothing_on_the_pages_of_a_real_shop(door: Door, store: Storefront) -> None:
+async def test_axe_finds_nothing_on_the_pages_of_a_real_shop(door: Door, store: Boutique) -> None:
     opened = {state: await store.open_session() for state in ("open", "pix_shown", "boleto_shown",
               "processing", "in_review", "declined", "paid", "cancelled", "expired")}  # fmt: skip
     await store.pay(opened["pix_shown"])

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from support.chromium import DESKTOP
 from support.shopper import Door
-from support.storefront import Storefront
+from support.boutique import Boutique
 from vintem.brazil.boleto import barcode_of_line
 
 POINTS_PER_MM = 72 / 25.4
@@ -16,7 +16,7 @@ SCALE = 6
 PDF_BYTES_MAX = 50 * 1024
 
 
-async def test_a_boleto_is_made_copied_printed_and_paid(door: Door, store: Storefront) -> None:
+async def test_a_boleto_is_made_copied_printed_and_paid(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, DESKTOP, permissions=["clipboard-read", "clipboard-write"])
     page = buyer.page

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from support.chromium import DESKTOP, PHONE, Screen
 from support.shopper import Door
-from support.storefront import PRICE, Storefront
+from support.boutique import PRICE, Boutique
 from vintem.hosted.words import money
 
 NUMBER = "4242424242424242"
@@ -15,7 +15,7 @@ NUMBER = "4242424242424242"
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
 async def test_twelve_installments_are_told_and_paid_to_the_cent(
-    door: Door, store: Storefront, screen: Screen
+    door: Door, store: Boutique, screen: Screen
 ) -> None:
     await store.set_card_interest(monthly_rate_basis_points=299, free_installments=3)
     visit = await store.open_session()
@@ -58,7 +58,7 @@ async def test_twelve_installments_are_told_and_paid_to_the_cent(
     assert payment["installments"] == 12
 
 
-async def test_small_installments_are_not_offered(door: Door, store: Storefront) -> None:
+async def test_small_installments_are_not_offered(door: Door, store: Boutique) -> None:
     cheap = await store.sell("Apostila", 1_700)
     visit = await store.open_session(productId=cheap.product_id)
     buyer = await door.enter(visit)
@@ -68,7 +68,7 @@ async def test_small_installments_are_not_offered(door: Door, store: Storefront)
 
 @pytest.mark.parametrize("tampered", ["24", "0", "-1", "x"])
 async def test_a_tampered_number_of_installments_is_refused(
-    door: Door, store: Storefront, tampered: str
+    door: Door, store: Boutique, tampered: str
 ) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit)
@@ -88,7 +88,7 @@ async def test_a_tampered_number_of_installments_is_refused(
 
 
 async def test_refusals_are_told_in_plain_words_and_another_way_is_open(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, DESKTOP)

@@ -6,7 +6,7 @@ from playwright.async_api import expect
 
 from support.chromium import DESKTOP
 from support.shopper import Door, Shopper
-from support.storefront import PRICE, Storefront, Visit
+from support.boutique import PRICE, Boutique, Visit
 from vintem.hosted.words import money
 
 WRONG = "Cupom inválido ou indisponível"
@@ -21,14 +21,14 @@ async def try_code(buyer: Shopper, code: str) -> None:
     await buyer.page.wait_for_load_state()
 
 
-async def assert_total(buyer: Shopper, store: Storefront, visit: Visit, cents: int) -> None:
+async def assert_total(buyer: Shopper, store: Boutique, visit: Visit, cents: int) -> None:
     """Button, summary and the public session say the same."""
     await expect(buyer.page.locator("form[data-pay] .now")).to_have_text(f"Pagar {money(cents)}")
     await expect(buyer.page.locator(".totals .total dd")).to_have_text(money(cents))
     assert (await store.read(visit))["totalAmount"] == cents
 
 
-async def test_codes_are_tried_applied_and_removed(door: Door, store: Storefront) -> None:
+async def test_codes_are_tried_applied_and_removed(door: Door, store: Boutique) -> None:
     await store.coupon("VIOLAO20")
     await store.coupon("ANTIGO10", ends_in=timedelta(seconds=0))
     visit = await store.open_session()
@@ -48,7 +48,7 @@ async def test_codes_are_tried_applied_and_removed(door: Door, store: Storefront
     await assert_total(buyer, store, visit, PRICE)
 
 
-async def test_a_coupon_after_the_code_replaces_the_code(door: Door, store: Storefront) -> None:
+async def test_a_coupon_after_the_code_replaces_the_code(door: Door, store: Boutique) -> None:
     await store.coupon("DEPOIS20")
     visit = await store.open_session()
     old = await store.pay(visit)
@@ -69,7 +69,7 @@ async def test_a_coupon_after_the_code_replaces_the_code(door: Door, store: Stor
     assert (second["status"], second["amount"]) == ("pending", PRICE - 2_000)
 
 
-async def test_five_wrong_codes_lock_the_box(door: Door, store: Storefront) -> None:
+async def test_five_wrong_codes_lock_the_box(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, DESKTOP)
     buyer.watch.statuses.update({422, 429})

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from support.chromium import DESKTOP, PHONE, Screen
 from support.shopper import Door
-from support.storefront import Storefront
+from support.boutique import Boutique
 from vintem.kit.clock import utc_now
 
 NOTICED_SECONDS_MAX = 5.0
@@ -16,7 +16,7 @@ NOTICED_SECONDS_MAX = 5.0
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
 async def test_an_open_page_turns_over_when_its_session_expires(
-    door: Door, store: Storefront, screen: Screen
+    door: Door, store: Boutique, screen: Screen
 ) -> None:
     visit = await store.open_session(expiresAt=1, cancelUrl="https://loja.example/carrinho")
     await store.set_session_end(visit, utc_now() + timedelta(seconds=2))
@@ -41,7 +41,7 @@ async def test_an_open_page_turns_over_when_its_session_expires(
 
 
 async def test_an_expired_session_of_a_link_can_be_begun_again(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     link = await store.link()
     context, watch = await door.context()
@@ -58,7 +58,7 @@ async def test_an_expired_session_of_a_link_can_be_begun_again(
     assert not page.url.startswith(first)
 
 
-async def test_looking_at_a_link_opens_no_session(door: Door, store: Storefront) -> None:
+async def test_looking_at_a_link_opens_no_session(door: Door, store: Boutique) -> None:
     link = await store.link()
     preview = await store.api.get(f"/l/{link.public_token}")
     assert preview.status == 200
@@ -73,14 +73,14 @@ async def test_looking_at_a_link_opens_no_session(door: Door, store: Storefront)
     assert await store.database.fetchval(count, *values) == 1
 
 
-async def test_a_paused_link_says_so(door: Door, store: Storefront) -> None:
+async def test_a_paused_link_says_so(door: Door, store: Boutique) -> None:
     link = await store.link(inactive_message="Voltamos em janeiro.")
     await store.pause(link)
     buyer = await door.enter(f"{store.base_url}/l/{link.public_token}", status=410)
     await buyer.reads("Voltamos em janeiro.")
 
 
-async def test_money_that_comes_late_wins(door: Door, store: Storefront) -> None:
+async def test_money_that_comes_late_wins(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     payment = await store.pay(visit)
     await store.expire(visit)
@@ -99,7 +99,7 @@ async def test_money_that_comes_late_wins(door: Door, store: Storefront) -> None
 
 
 async def test_an_expired_page_that_is_still_open_shows_late_money(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session()
     payment = await store.pay(visit)
@@ -114,7 +114,7 @@ async def test_an_expired_page_that_is_still_open_shows_late_money(
 
 
 async def test_a_cancelled_session_says_that_nothing_was_charged(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session(cancelUrl="https://loja.example/carrinho")
     await store.pay(visit)
@@ -130,7 +130,7 @@ async def test_a_cancelled_session_says_that_nothing_was_charged(
 
 
 async def test_a_card_that_takes_its_time_is_confirmed_in_place(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit)
@@ -143,7 +143,7 @@ async def test_a_card_that_takes_its_time_is_confirmed_in_place(
     await buyer.reads("Cartão")
 
 
-async def test_a_blocked_card_is_in_review(door: Door, store: Storefront) -> None:
+async def test_a_blocked_card_is_in_review(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit)
     await buyer.fill_in()
@@ -155,7 +155,7 @@ async def test_a_blocked_card_is_in_review(door: Door, store: Storefront) -> Non
 
 
 async def test_after_a_minute_the_page_says_that_it_takes_long(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session()
     payment = await store.pay(visit)
@@ -172,7 +172,7 @@ async def test_after_a_minute_the_page_says_that_it_takes_long(
 
 @pytest.mark.parametrize("language", ["pt-BR", "en", "es"])
 async def test_an_unknown_token_names_no_merchant(
-    door: Door, store: Storefront, language: str
+    door: Door, store: Boutique, language: str
 ) -> None:
     heading = {"pt-BR": "Link inválido", "en": "Invalid link", "es": "Enlace no válido"}[language]
     buyer = await door.enter(f"{store.base_url}/s/{'A' * 43}", status=404, locale=language)

@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from support.chromium import DESKTOP
 from support.shopper import Door
-from support.storefront import Storefront
+from support.boutique import Boutique
 
 TYPED = [
     ("document", "52998224725", "529.982.247-25"),
@@ -32,7 +32,7 @@ PASTED = [
 PANELS = {"cc_": "credit_card", "postal": "boleto"}
 
 
-async def test_masks_format_what_is_typed_and_pasted(door: Door, store: Storefront) -> None:
+async def test_masks_format_what_is_typed_and_pasted(door: Door, store: Boutique) -> None:
     buyer = await door.enter(await store.open_session(), DESKTOP)
     page = buyer.page
     for name, typed, shown in TYPED + PASTED:
@@ -49,7 +49,7 @@ async def test_masks_format_what_is_typed_and_pasted(door: Door, store: Storefro
         await expect(field).to_have_value(shown)
 
 
-async def test_the_caret_stays_where_one_types(door: Door, store: Storefront) -> None:
+async def test_the_caret_stays_where_one_types(door: Door, store: Boutique) -> None:
     buyer = await door.enter(await store.open_session(), DESKTOP)
     field = buyer.page.locator("#f-document")
     await field.press_sequentially("5298224725")
@@ -65,7 +65,7 @@ async def test_the_caret_stays_where_one_types(door: Door, store: Storefront) ->
 
 @pytest.mark.parametrize("document", ["52998224725", "529.982.247-25", "12.abc.345/01de-35", "12ABC34501DE35"])
 async def test_the_server_takes_a_document_however_it_is_written(
-    door: Door, store: Storefront, document: str
+    door: Door, store: Boutique, document: str
 ) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, java_script_enabled=False)
@@ -76,7 +76,7 @@ async def test_the_server_takes_a_document_however_it_is_written(
     await buyer.sees_state("pix_shown")
 
 
-async def test_a_wrong_document_is_named_beside_its_field(door: Door, store: Storefront) -> None:
+async def test_a_wrong_document_is_named_beside_its_field(door: Door, store: Boutique) -> None:
     buyer = await door.enter(await store.open_session(), DESKTOP)
     await buyer.fill_in(document="52998224726")
     await buyer.page.locator("#f-email").focus()
@@ -94,7 +94,7 @@ async def test_a_wrong_document_is_named_beside_its_field(door: Door, store: Sto
 
 
 async def test_the_server_names_every_wrong_field_and_keeps_what_was_typed(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     buyer = await door.enter(await store.open_session(), DESKTOP, java_script_enabled=False)
     buyer.watch.statuses.add(422)
@@ -114,7 +114,7 @@ async def test_the_server_names_every_wrong_field_and_keeps_what_was_typed(
         await expect(field).to_be_focused()
 
 
-async def test_a_slip_in_the_address_is_hinted_at(door: Door, store: Storefront) -> None:
+async def test_a_slip_in_the_address_is_hinted_at(door: Door, store: Boutique) -> None:
     buyer = await door.enter(await store.open_session(), DESKTOP)
     await buyer.fill_in(email="maria@gmial.com")
     hint = buyer.page.get_by_role("button", name="Você quis dizer maria@gmail.com?")
@@ -131,7 +131,7 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-async def test_keyboards_and_autofill_know_the_fields(door: Door, store: Storefront) -> None:
+async def test_keyboards_and_autofill_know_the_fields(door: Door, store: Boutique) -> None:
     buyer = await door.enter(await store.open_session())
     for name, expected in ATTRIBUTES.items():
         field = buyer.page.locator(f"#f-{name}")

@@ -6,14 +6,14 @@ from playwright.async_api import expect
 
 from support.chromium import PHONE
 from support.shopper import Door
-from support.storefront import PRICE, Storefront
+from support.boutique import PRICE, Boutique
 from vintem.hosted.words import money
 from vintem.kit.clock import utc_now
 
 NOTICED_SECONDS_MAX = 12.0
 
 
-async def test_a_buyer_without_script_pays_by_pix(door: Door, store: Storefront) -> None:
+async def test_a_buyer_without_script_pays_by_pix(door: Door, store: Boutique) -> None:
     await store.coupon("SEMJS20")
     visit = await store.open_session()
     buyer = await door.enter(visit, PHONE, java_script_enabled=False)
@@ -60,7 +60,7 @@ async def test_a_buyer_without_script_pays_by_pix(door: Door, store: Storefront)
     assert time.monotonic() - began <= NOTICED_SECONDS_MAX
 
 
-async def test_a_buyer_without_script_gets_a_boleto(door: Door, store: Storefront) -> None:
+async def test_a_buyer_without_script_gets_a_boleto(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, PHONE, java_script_enabled=False)
     page = buyer.page
@@ -80,7 +80,7 @@ async def test_a_buyer_without_script_gets_a_boleto(door: Door, store: Storefron
     assert (reply.status, reply.body[:5]) == (200, b"%PDF-")
 
 
-async def test_a_buyer_without_script_pays_by_card(door: Door, store: Storefront) -> None:
+async def test_a_buyer_without_script_pays_by_card(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     buyer = await door.enter(visit, PHONE, java_script_enabled=False)
     await buyer.choose("credit_card")

@@ -12,7 +12,7 @@ from playwright.async_api import expect
 from support.chromium import DESKTOP, PHONE, Screen
 from support.shopper import Door, codes_of
 from support.sink import running_sink
-from support.storefront import Storefront
+from support.boutique import Boutique
 from vintem.brazil.br_code import crc16
 from vintem.kit.clock import business_time, utc_now
 
@@ -21,7 +21,7 @@ PAID_SECONDS_MAX = 5.0
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
 async def test_the_page_notices_a_payment_within_five_seconds(
-    door: Door, store: Storefront, screen: Screen
+    door: Door, store: Boutique, screen: Screen
 ) -> None:
     async with running_sink() as sink:
         visit = await store.open_session(postbackUrl=sink.url(), externalRef="PEDIDO-1")
@@ -60,7 +60,7 @@ WIDTHS = [(Screen(width, 740, 2.0, is_phone=True)) for width in (320, 360, 390)]
 
 @pytest.mark.parametrize("theme", ["LIGHT", "DARK"])
 async def test_the_code_on_the_screen_is_the_code_of_the_payment(
-    door: Door, store: Storefront, theme: str
+    door: Door, store: Boutique, theme: str
 ) -> None:
     await store.publish(theme=theme)
     visit = await store.open_session()
@@ -101,7 +101,7 @@ def border_modules(shot: bytes) -> float:
         return min(left, top, shown.width - right, shown.height - bottom) / module
 
 
-async def test_the_code_is_copied_byte_for_byte(door: Door, store: Storefront) -> None:
+async def test_the_code_is_copied_byte_for_byte(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     code = (await store.pay(visit))["pixQrCode"]
     buyer = await door.enter(visit, permissions=["clipboard-read", "clipboard-write"])
@@ -119,7 +119,7 @@ async def test_the_code_is_copied_byte_for_byte(door: Door, store: Storefront) -
     assert box["height"] >= 48
 
 
-async def test_the_code_is_copied_without_the_clipboard_api(door: Door, store: Storefront) -> None:
+async def test_the_code_is_copied_without_the_clipboard_api(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     code = (await store.pay(visit))["pixQrCode"]
     context, watch = await door.context()
@@ -141,7 +141,7 @@ async def test_the_code_is_copied_without_the_clipboard_api(door: Door, store: S
 
 
 async def test_a_code_ends_by_the_servers_clock_and_another_is_made(
-    door: Door, store: Storefront
+    door: Door, store: Boutique
 ) -> None:
     visit = await store.open_session()
     payment = await store.pay(visit)

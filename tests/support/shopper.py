@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from support.chromium import PHONE, Screen, Watch
-from support.storefront import CPF, Visit
+from support.boutique import CPF, Visit
 
 STEP_SECONDS_MAX = 10.0
 expect.set_options(timeout=STEP_SECONDS_MAX * 1_000)

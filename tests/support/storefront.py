@@ -1,208 +1,213 @@
-"""A shop that sells: the whole demo, buyers' sessions, and what happens behind a page's back."""
+"""A company that sells on the hosted checkout, and its buyers: real HTTP, each call short."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from support.api import Api
-from support.platform import Running, client, demo, fresh_database
-from vintem.audit import audit
+from support.api import Api, HttpReply, Shop, new_shop
+from support.cards import VISA, number_ending_in
 from vintem.checkout import catalogue
 from vintem.checkout import service as checkout
-from vintem.checkout.model import Appearance, Coupon, DiscountType, PaymentLink, Product
+from vintem.checkout.model import Coupon, DiscountType, Product, Session
 from vintem.companies import service as companies
+from vintem.companies.model import Storefront as Companys
 from vintem.kit.clock import utc_now
-from vintem.ledger.model import Scope
 from vintem.runtime.db import Database
+from vintem.transactions import service as transactions
 
-CPF = "52998224725"
-BUYER = {
-    "name": "Maria da Silva",
-    "email": "maria@example.com",
-    "document": {"type": "cpf", "number": CPF},
-}
+CPF = "529.982.247-25"
 ADDRESS = {
-    "street": "Rua de Exemplo",
-    "streetNumber": "123",
+    "street": "Rua das Flores",
+    "streetNumber": "10",
     "neighborhood": "Centro",
-    "zipCode": "01310100",
+    "zipCode": "01310-100",
     "city": "São Paulo",
     "state": "SP",
 }
-CARD = {"holderName": "MARIA DA SILVA", "expirationMonth": 12, "expirationYear": 2031, "cvv": "123"}
-PRICE = 14_990
-# One address buys everything here, and a test is no robot that has to be slowed down.
-LIMITS = {
-    "VINTEM_PUBLIC_PICTURES_PER_MINUTE": "1000000",
-    "VINTEM_PUBLIC_MEDIA_PER_MINUTE": "1000000",
-}
+
+
+def buyer(**changed: object) -> dict[str, Any]:
+    """Who pays, with what a test wants otherwise."""
+    return {
+        "name": "Maria da Silva",
+        "email": "maria@example.com",
+        "document": {"type": "cpf", "number": CPF},
+        **changed,
+    }
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A session, as the shop keeps it with its order."""
+class Basket:
+    """A session as its buyer holds it: by its token alone."""
 
+    store: "Storefront"
     session_id: str
-    url: str
-
-    @property
-    def token(self) -> str:
-        return self.url.rpartition("/")[2]
+    token: str
 
     @property
     def path(self) -> str:
         return f"/v1/checkout/sessions/{self.token}"
 
+    async def call(
+        self,
+        method: str,
+        suffix: str = "",
+        body: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpReply:
+        return await self.store.api.call(method, self.path + suffix, json=body, headers=headers)
+
+    async def read(self) -> Any:
+        """What the page polls."""
+        reply = await self.call("GET", "?poll=1")
+        assert reply.status == 200, reply.json
+        return reply.data
+
+    async def coupon(self, code: str) -> HttpReply:
+        return await self.call("POST", "/coupon", {"code": code})
+
+    async def pay(self, *, key: str | None = None, **changed: object) -> HttpReply:
+        headers = {} if key is None else {"X-Idempotency-Key": key}
+        return await self.call("POST", "/pay", {"customer": buyer(), **changed}, headers=headers)
+
+    async def paid_by(self, **changed: object) -> Any:
+        """What was answered to a payment that was made now."""
+        reply = await self.pay(**changed)
+        assert reply.status == 201, reply.json
+        return reply.data
+
+    async def card_token(self, last: str = "1111") -> str:
+        reply = await self.call("POST", "/card-tokens", raw_card(last))
+        assert reply.status == 201, reply.json
+        token: str = reply.data["token"]
+        return token
+
+    async def pay_by_card(self, last: str = "1111", installments: int = 1) -> HttpReply:
+        token = await self.card_token(last)
+        return await self.pay(
+            paymentMethod="credit_card", card={"token": token}, installments=installments
+        )
+
+    async def pay_by_boleto(self) -> HttpReply:
+        return await self.pay(paymentMethod="boleto", customer=buyer(address=ADDRESS))
+
+    async def found(self) -> Session:
+        """The session as it is written."""
+        public = await checkout.read_public(self.store.database, self.token, utc_now())
+        assert public is not None
+        return public.session
+
+    async def age(self, by: timedelta) -> None:
+        """Let time pass for the session and for its payments."""
+        await self.store.database.execute(
+            """
+            update checkout_session set expires_at = expires_at - $3::interval,
+                due_at = due_at - $3::interval,
+                coupon_locked_until = coupon_locked_until - $3::interval
+            where company_id = $1 and session_id = $2
+            """,
+            self.store.company_id,
+            self.session_id,
+            by,
+        )
+        await self.store.database.execute(
+            """
+            update transaction set expires_at = expires_at - $3::interval,
+                due_at = due_at - $3::interval
+            where company_id = $1 and checkout_session_id = $2
+            """,
+            self.store.company_id,
+            self.session_id,
+            by,
+        )
+
+
+def raw_card(last: str = "1111", **changed: object) -> dict[str, Any]:
+    return {
+        "number": VISA if last == "1111" else number_ending_in(last),
+        "holderName": "MARIA DA SILVA",
+        "expirationMonth": 12,
+        "expirationYear": utc_now().year + 3,
+        "cvv": "123",
+        **changed,
+    }
+
 
 @dataclass(frozen=True)
 class Storefront:
-    """A company whose checkout runs."""
+    """A company with something to sell."""
 
-    running: Running
-    api: Api
-    database: Database
-    scope: Scope
+    shop: Shop
     product: Product
 
     @property
-    def base_url(self) -> str:
-        return self.running.base_url
+    def api(self) -> Api:
+        return self.shop.api
 
-    async def open_session(self, **body: object) -> Visit:
-        """A new session of the shop's one product, with what a test wants besides."""
-        if "lineItems" not in body:
-            body = {"productId": self.product.product_id, **body}
-        reply = await self.api.post(
-            "/v1/checkout/sessions", key=self.running.ready["testCheckoutKey"], json=body
+    @property
+    def database(self) -> Database:
+        return self.shop.database
+
+    @property
+    def company_id(self) -> int:
+        return self.shop.scope.company_id
+
+    async def order(self, body: object, *, key: str | None = None) -> HttpReply:
+        headers = {} if key is None else {"X-Idempotency-Key": key}
+        return await self.api.post(
+            "/v1/checkout/sessions", key=self.shop.tenant.ck_test, json=body, headers=headers
         )
+
+    async def open(self, **changed: object) -> Basket:
+        """A session that was opened, as its buyer holds it."""
+        reply = await self.order({"productId": self.product.product_id, **changed})
         assert reply.status == 201, reply.json
-        return Visit(reply.data["sessionId"], reply.data["checkoutUrl"])
+        token = reply.data["checkoutUrl"].rpartition("/s/")[2]
+        return Basket(self, reply.data["sessionId"], token)
 
-    async def read(self, visit: Visit) -> Any:
-        """The session as the page polls it."""
-        reply = await self.api.get(f"{visit.path}?poll=1")
-        assert reply.status == 200, reply.json
-        return reply.data
-
-    async def pay(self, visit: Visit, method: str = "pix", **body: object) -> Any:
-        """Begin a payment as a page of the shop's own would."""
-        customer: dict[str, object] = {**BUYER}
-        if method == "boleto":
-            customer["address"] = ADDRESS
-        reply = await self.api.post(
-            f"{visit.path}/pay", json={"paymentMethod": method, "customer": customer, **body}
-        )
-        assert reply.status == 201, reply.json
-        return reply.data
-
-    async def pay_by_card(self, visit: Visit, number: str, *, installments: int = 1) -> Any:
-        reply = await self.api.post(f"{visit.path}/card-tokens", json={"number": number, **CARD})
-        assert reply.status == 201, reply.json
-        card = {"token": reply.data["token"]}
-        return await self.pay(visit, "credit_card", card=card, installments=installments)
-
-    async def simulate(self, transaction_id: str, status: str) -> None:
-        """Play the bank or the analyst."""
-        reply = await self.api.post(
-            f"/v1/sandbox/transactions/{transaction_id}/simulate",
-            key=self.running.ready["testSecretKey"],
-            json={"status": status},
-        )
-        assert reply.status == 200, reply.json
-
-    async def transactions_of(self, visit: Visit) -> list[Any]:
-        """Every payment that was begun for a session, the first one first."""
-        rows = await self.database.fetch(
-            "select transaction_id from checkout_payment where company_id = $1 and session_id = $2"
-            " order by transaction_id",
-            self.scope.company_id,
-            visit.session_id,
-        )
-        key = self.running.ready["testSecretKey"]
-        replies = [
-            await self.api.get(f"/v1/transactions/{row['transaction_id']}", key=key) for row in rows
-        ]
-        return [reply.data for reply in replies]
-
-    async def set_session_end(self, visit: Visit, moment: datetime) -> None:
-        """Let a session end at another time than it was made for."""
-        await self.database.execute(
-            "update checkout_session set expires_at = $3, due_at = $3"
-            " where company_id = $1 and session_id = $2",
-            self.scope.company_id,
-            visit.session_id,
-            moment,
-        )
-
-    async def set_payment_end(self, transaction_id: str, moment: datetime) -> None:
-        """Let a PIX end at another time than it was made for."""
-        await self.database.execute(
-            "update transaction set expires_at = $3 where company_id = $1 and transaction_id = $2",
-            self.scope.company_id,
-            transaction_id,
-            moment,
-        )
-
-    async def cancel(self, visit: Visit) -> None:
-        await checkout.cancel_session(self.database, self.scope, visit.session_id, now=utc_now())
-
-    async def publish(self, **changed: object) -> Appearance:
-        """Let new sessions look so."""
-        known = {"version": 0, "display_name": "Loja Exemplo"}
-        wanted = Appearance(**{**known, **changed})  # type: ignore[arg-type]
-        return await catalogue.publish_appearance(self.database, self.scope, wanted, now=utc_now())
-
-    async def coupon(
-        self, code: str, *, cents: int = 2_000, ends_in: timedelta | None = None
-    ) -> Coupon:
-        now = utc_now()
+    async def coupon(self, code: str = "TEN", percent: int = 10, **changed: Any) -> Coupon:
         return await catalogue.create_coupon(
             self.database,
-            self.scope,
+            self.shop.scope,
             code,
-            DiscountType.FIXED,
-            cents,
-            now=now,
-            ends_at=None if ends_in is None else now + ends_in,
-        )
-
-    async def link(self, **changed: Any) -> PaymentLink:
-        return await catalogue.create_link(
-            self.database,
-            self.scope,
-            name="Link de teste",
-            product_id=self.product.product_id,
+            DiscountType.PERCENTAGE,
+            percent * 100,
             now=utc_now(),
             **changed,
         )
 
-    async def assert_books_balance(self) -> None:
-        assert [finding for finding in await audit(self.database) if finding.rows] == []
+    async def redemptions(self, code: str = "TEN") -> int:
+        coupon = await catalogue.find_coupon(self.database, self.shop.scope, code)
+        assert coupon is not None
+        return coupon.redemptions
+
+    async def set_up(self, **changed: Any) -> None:
+        await companies.set_storefront(self.database, self.company_id, Companys(**changed))
+
+    async def work(self, now: datetime | None = None) -> None:
+        """Do what the worker does about payments and sessions whose time is over."""
+        moment = now or utc_now()
+        await transactions.move_due(self.database, now=moment)
+        await checkout.expire_due(self.database, now=moment)
+
+    async def events(self, entity_id: str) -> list[tuple[int, str]]:
+        """The events of a record, in their order."""
+        rows = await self.database.fetch(
+            """
+            select sequence, kind from webhook_event
+            where company_id = $1 and entity_id = $2 order by sequence
+            """,
+            self.company_id,
+            entity_id,
+        )
+        return [(row["sequence"], row["kind"]) for row in rows]
 
 
-@asynccontextmanager
-async def running_storefront(folder: Path) -> AsyncIterator[Storefront]:
-    """The demo with limits that tests cannot reach, and a product of theirs."""
-    url = await fresh_database()
-    settings = {"DATABASE_URL": url, **LIMITS}
-    async with demo(folder / "data", settings=settings) as running, client(running) as api:
-        database = Database(url)
-        await database.open()
-        try:
-            company = await companies.get_company(database, running.ready["companyId"])
-            await companies.set_limits(
-                database,
-                company.public_id,
-                requests_per_minute=1_000_000,
-                transactions_per_second=100_000,
-            )
-            scope = Scope(company.company_id, "test")
-            product = await catalogue.create_product(
-                database, scope, name="Curso de Violão", unit_amount=PRICE, now=utc_now()
-            )
-            yield Storefront(running, api, database, scope, product)
-        finally:
-            await database.close()
+async def new_storefront(api: Api, database: Database, *, price: int = 14_990) -> Storefront:
+    shop = await new_shop(api, database)
+    product = await catalogue.create_product(
+        database, shop.scope, name="Curso de Violão", unit_amount=price, now=utc_now()
+    )
+    return Storefront(shop, product)

@@ -1,6 +1,6 @@
 """From what an integrator asks for to the payment that is created, checked on the way."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
@@ -16,8 +16,16 @@ from vintem.api.paging import read_moment
 from vintem.api.payment_part import PaymentPart
 from vintem.api.pix_order import pix_part
 from vintem.api.postback import check_postback_url
-from vintem.api.transaction_shapes import CustomerBody, TransactionBody, TransactionQuery
+from vintem.api.transaction_shapes import (
+    CustomerBody,
+    DocumentBody,
+    ItemBody,
+    ShippingBody,
+    TransactionBody,
+    TransactionQuery,
+)
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
+from vintem.brazil.installments import InstallmentOption
 from vintem.brazil.phone import normalise_phone
 from vintem.companies.model import Caller, Environment
 from vintem.kit.clock import public_time
@@ -67,13 +75,36 @@ class CustomerDocument:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class HostedPart:
+    """What a payment of a checkout session shows beside its order."""
+
+    session_id: str
+    items: Sequence[ItemBody]
+    shipping: ShippingBody | None
+    option: InstallmentOption | None
+    """How a card pays: the interest is in the amount already."""
+
+    def shown(self) -> Mapping[str, object]:
+        """What it adds to the record."""
+        shown: dict[str, object] = {
+            "checkoutSessionId": self.session_id,
+            "items": self.items,
+            "shipping": self.shipping,
+        }
+        if self.option is not None:
+            shown["installmentAmount"] = self.option.amounts[0]
+            shown["interestAmount"] = self.option.interest_cents
+        return shown
+
+
 def scope_of(call: Call) -> Scope:
     """Whose payments a call can see."""
     return Scope(call.company.company_id, call.company.environment)
 
 
 async def prepare(
-    call: Call, order: TransactionBody, intent: Intent
+    call: Call, order: TransactionBody, intent: Intent, hosted: HostedPart | None = None
 ) -> tuple[Creation, CustomerDocument]:
     """Check an order and turn it into the payment to be written."""
     caller = call.company
@@ -82,7 +113,10 @@ async def prepare(
     made = PARTS[order.payment_method](call, order, transaction_id)
     # Only a card makes the caller wait: its token is looked up.
     part = made if isinstance(made, PaymentPart) else await made
-    record = _encode(_record(call, order, transaction_id, part, document))
+    shown = _record(call, order, transaction_id, part, document)
+    if hosted is not None:
+        shown.update(hosted.shown())
+    record = _encode(shown)
     sealer = call.resources.sealer
     transaction = Transaction(
         company_id=caller.company_id,
@@ -116,6 +150,7 @@ async def prepare(
         cancelled_at=None,
         refunded_at=None,
         due_at=part.due_at,
+        checkout_session_id=None if hosted is None else hosted.session_id,
     )
     digest = document_digest(sealer, caller.company_id, document.number)
     new = NewTransaction(transaction, order.external_ref, digest)
@@ -131,7 +166,7 @@ def _record(
     transaction_id: str,
     part: PaymentPart,
     document: CustomerDocument,
-) -> Mapping[str, object]:
+) -> dict[str, object]:
     """Write down what the world is shown, every field of it."""
     now = public_time(call.now)
     return {
@@ -219,11 +254,17 @@ def check_form(order: TransactionBody) -> None:
 
 def read_document(customer: CustomerBody) -> CustomerDocument:
     """Check a buyer's document."""
-    kind, text = customer.document.type, customer.document.number
-    number = normalise_cpf(text) if kind == "cpf" else normalise_cnpj(text)
+    kind, number = customer.document.type, read_number(customer.document)
+    return CustomerDocument(kind, number, mask_cpf(number) if kind == "cpf" else mask_cnpj(number))
+
+
+def read_number(document: DocumentBody) -> str:
+    """Read a CPF or CNPJ without its mask, or refuse it."""
+    is_cpf = document.type == "cpf"
+    number = normalise_cpf(document.number) if is_cpf else normalise_cnpj(document.number)
     if number is None:
         raise Refusal(ErrorCode.INVALID_DOCUMENT, details={"field": "customer.document.number"})
-    return CustomerDocument(kind, number, mask_cpf(number) if kind == "cpf" else mask_cnpj(number))
+    return number
 
 
 def document_digest(sealer: Sealer, company_id: int, number: str) -> bytes:

@@ -195,6 +195,13 @@ async def read_public(db: Connection, token: str, now: datetime) -> PublicSessio
     return await public_store.find_public(db, digest_of(token), now=now)
 
 
+async def read_again(db: Connection, session: Session, now: datetime) -> PublicSession:
+    """Read all that is shown of a session that was found before."""
+    found = await public_store.find_public(db, session.token_digest, now=now)
+    assert found is not None, "sessions are never deleted"
+    return found
+
+
 async def pay(
     transactions_: Transactions,
     session: Session,

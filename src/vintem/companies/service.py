@@ -144,6 +144,11 @@ async def set_card_interest(db: Connection, public_id: str, interest: CardIntere
     return _known(await store.update_card_interest(db, public_id, interest), public_id)
 
 
+async def get_storefront(db: Connection, company_id: int) -> Storefront:
+    """How a company shows itself to buyers and lets them pay."""
+    return await store.find_storefront(db, company_id)
+
+
 async def set_storefront(db: Connection, company_id: int, storefront: Storefront) -> Storefront:
     """Set all of how a company shows itself to buyers; the next page follows it."""
     await store.update_storefront(db, company_id, storefront)

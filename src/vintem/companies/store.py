@@ -353,6 +353,21 @@ async def find_payee(db: Connection, company_id: int, environment: Environment) 
     return _caller(row)
 
 
+async def find_storefront(db: Connection, company_id: int) -> Storefront:
+    """Read how a company shows itself to buyers and lets them pay."""
+    row = await db.fetchrow("select * from company where company_id = $1", company_id)
+    assert row is not None, "companies are never deleted"
+    return Storefront(
+        display_name=row["display_name"],
+        support_email=row["support_email"],
+        support_url=row["support_url"],
+        support_phone=row["support_phone"],
+        domains=row["domains"],
+        payment_methods=row["payment_methods"],
+        boleto_due_days=row["boleto_due_days"],
+    )
+
+
 async def update_storefront(db: Connection, company_id: int, storefront: Storefront) -> None:
     """Set how a company shows itself to buyers and lets them pay."""
     await db.execute(

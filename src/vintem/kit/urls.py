@@ -114,8 +114,10 @@ def _port(written: str | None, scheme: str, *, is_any: bool) -> int | None:
 
 
 def _host(written: str, *, allows_loopback: bool) -> str | UrlFault:
-    if allows_loopback and _is_loopback(written.lower()):
-        return written.lower().strip("[]")
+    bare = written.lower().strip("[]")
+    is_bracketed = written.startswith("[")
+    if allows_loopback and is_loopback_host(bare) and is_bracketed == (":" in bare):
+        return bare
     if written.startswith("["):
         return UrlFault.IP_LITERAL
     try:
@@ -138,8 +140,9 @@ def _host(written: str, *, allows_loopback: bool) -> str | UrlFault:
     return host if is_name and labels[-1] not in PRIVATE_ENDINGS else UrlFault.HOST
 
 
-def _is_loopback(host: str) -> bool:
-    if host in {"localhost", "[::1]"}:
+def is_loopback_host(host: str) -> bool:
+    """Say whether a host, without brackets, is the machine itself."""
+    if host in {"localhost", "::1"}:
         return True
     try:
         return IPv4Address(host).is_loopback

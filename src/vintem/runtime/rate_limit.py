@@ -81,6 +81,10 @@ class MemoryLimiter:
 
     async def admit(self, window: Window) -> Decision:
         """Count the call if it fits; a refused call leaves no trace."""
+        return self.admit_now(window)
+
+    def admit_now(self, window: Window) -> Decision:
+        """Decide without waiting for anybody."""
         return self.admit_at(window, now_ns=time.monotonic_ns(), wall_ns=time.time_ns())
 
     def admit_at(self, window: Window, *, now_ns: int, wall_ns: int) -> Decision:

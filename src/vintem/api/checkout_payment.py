@@ -1,0 +1,275 @@
+"""A buyer pays a session: what the page and the public interface both do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from vintem.api.access import address_block
+from vintem.api.body import validation_refusal
+from vintem.api.call import Call
+from vintem.api.checkout_order import buyer_address
+from vintem.api.checkout_shapes import PayBody
+from vintem.api.transaction_order import HostedPart, prepare, read_number
+from vintem.api.transaction_shapes import (
+    BoletoBody,
+    CardBody,
+    ItemBody,
+    PixBody,
+    ShippingBody,
+    TransactionBody,
+)
+from vintem.brazil.installments import InstallmentOption
+from vintem.brazil.phone import normalise_phone
+from vintem.checkout import service as checkout
+from vintem.checkout.attempts import SessionChangedError, refuse_over, refuse_used_up
+from vintem.checkout.model import (
+    PIX_LIFETIME,
+    Buyer,
+    PublicSession,
+    is_alive,
+    is_under_way,
+)
+from vintem.companies import service as companies
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.kit.ids import Prefix, new_id
+from vintem.kit.intent import Intent, IntentSource
+from vintem.runtime.rate_limit import PublicLimit, Window
+from vintem.transactions import service as transactions
+from vintem.transactions.batches import Created
+from vintem.transactions.model import PaymentMethod, Status, Transaction
+
+HOUR_SECONDS: Final = 3_600
+PRICED_ANEW_MAX: Final = 5
+IN_FLIGHT_MAX: Final = timedelta(seconds=30)
+"""After so long a first call that got no answer will not give one any more."""
+IN_FLIGHT_RETRY_SECONDS: Final = 1
+ANSWER_SECONDS_MAX: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What came of paying: the session as it stands, and its payment, made now or before."""
+
+    public: PublicSession
+    transaction: Transaction
+    is_replay: bool
+
+
+async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:
+    """Pay a session once an intent, and never twice at the same time.
+
+    Whoever asks while a payment waits for its buyer, or for its acquirer, is shown that one.
+    """
+    check_form(order)
+    if intent.source is IntentSource.CLIENT:
+        earlier = await _find_earlier(call, public, intent)
+        if earlier is not None:
+            return await _replay(call, public, earlier)
+    try:
+        created = await _create(call, public, order, intent)
+    except Refusal as refusal:
+        # Somebody who pressed the button twice is shown what came of the first time.
+        if refusal.code is not ErrorCode.CARD_TOKEN_INVALID:
+            raise
+        twin = await _find_twin(call, public, intent)
+        if twin is None:
+            raise
+        return await _replay(call, public, twin)
+    if created.is_replay:
+        return await _replay(call, public, created.transaction)
+    again = await checkout.read_again(call.resources.database, public.session, call.now)
+    return Paid(again, created.transaction, is_replay=False)
+
+
+def check_form(order: PayBody) -> None:
+    """Refuse what the declared shape cannot say."""
+    faults = []
+    is_card = order.payment_method is PaymentMethod.CREDIT_CARD
+    if is_card and order.card is None:
+        faults.append(("card", "is required"))
+    if not is_card and order.card is not None:
+        faults.append(("card", "is for cards only"))
+    phone = order.customer.phone
+    if phone is not None and normalise_phone(phone) is None:
+        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    if order.payment_method is PaymentMethod.BOLETO and order.customer.address is None:
+        faults.append(("customer.address", "is required for boleto"))
+    if faults:
+        raise validation_refusal(
+            [{"field": field, "message": message} for field, message in faults]
+        )
+
+
+async def _create(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Created:
+    for _ in range(PRICED_ANEW_MAX):
+        standing = _standing(public, order)
+        if standing is not None:
+            return Created(standing, is_replay=True)
+        try:
+            return await _create_as_priced(call, public, order, intent)
+        except SessionChangedError:
+            public = await checkout.read_again(call.resources.database, public.session, call.now)
+    raise Refusal(ErrorCode.INVALID_STATE, "The session is being changed; try again.")
+
+
+def _standing(public: PublicSession, order: PayBody) -> Transaction | None:
+    """The payment that a buyer is shown instead of a new one, if there is such a one."""
+    payment = public.payment
+    refuse_over(public.session, now=public.now)
+    if payment is None or public.merchant.is_suspended:
+        return None
+    is_same = payment.payment_method is order.payment_method and is_alive(payment, public.now)
+    return payment if is_same or is_under_way(payment) else None
+
+
+async def _create_as_priced(
+    call: Call, public: PublicSession, order: PayBody, intent: Intent
+) -> Created:
+    session, resources = public.session, call.resources
+    if public.merchant.is_suspended:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
+    if order.payment_method not in public.merchant.payment_methods:
+        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
+    refuse_used_up(session, order.payment_method, now=call.now)
+    option = installment_option(public, order)
+    call.caller = await companies.find_payee(
+        resources.database, session.company_id, session.environment
+    )
+    # The key that was sent is about this session; the payment's own is among its company's.
+    own = Intent(new_id(Prefix.IDEMPOTENCY), intent.source, intent.fingerprint)
+    wanted = _order(public, order, option, now=call.now)
+    creation, _ = await prepare(call, wanted, own, _hosted(public, option))
+    buyer = checkout.seal_buyer(resources.sealer, buyer_of(order))
+
+    async def create() -> Created:
+        return await checkout.pay(
+            resources.transactions, session, creation, intent, buyer, now=call.now
+        )
+
+    if order.payment_method is not PaymentMethod.CREDIT_CARD:
+        return await create()
+    window = _refused_cards(call)
+    is_refused = False
+    try:
+        created = await create()
+        is_refused = not created.is_replay and created.transaction.status is Status.FAILED
+    finally:
+        # Only cards that are refused count; until that is known, each may be one.
+        if not is_refused:
+            resources.refused_cards.give_back(window)
+    return created
+
+
+def installment_option(public: PublicSession, order: PayBody) -> InstallmentOption | None:
+    """Find what a card is charged for so many installments, or refuse a number not offered."""
+    if order.payment_method is not PaymentMethod.CREDIT_CARD:
+        if order.installments != 1:
+            raise Refusal(ErrorCode.INVALID_INSTALLMENTS, "Only cards are paid in installments.")
+        return None
+    for option in public.installment_options:
+        if option.installments == order.installments:
+            return option
+    offered = [option.installments for option in public.installment_options]
+    raise Refusal(ErrorCode.INVALID_INSTALLMENTS, details={"offered": offered})
+
+
+def _refused_cards(call: Call) -> Window:
+    """Take a place among the cards that may be refused, or refuse to try another one."""
+    resources = call.resources
+    window = Window(
+        company_id=0,
+        key_id=address_block(call.client_ip),
+        group=PublicLimit.REFUSED_CARDS,
+        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
+        seconds=HOUR_SECONDS,
+    )
+    decision = resources.refused_cards.admit_now(window)
+    if not decision.admitted:
+        raise Refusal(
+            ErrorCode.CARD_ATTEMPTS_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
+        )
+    return window
+
+
+def _order(
+    public: PublicSession, order: PayBody, option: InstallmentOption | None, *, now: datetime
+) -> TransactionBody:
+    """The order of a payment: what the session says, not what the buyer does."""
+    session, method = public.session, order.payment_method
+    lifetime = min(PIX_LIFETIME, session.expires_at - now)
+    is_pix, is_boleto = method is PaymentMethod.PIX, method is PaymentMethod.BOLETO
+    return TransactionBody(
+        payment_method=method,
+        amount=session.amounts.total if option is None else option.total_cents,
+        customer=order.customer,
+        installments=order.installments,
+        pix=PixBody(max(1, int(lifetime.total_seconds()))) if is_pix else None,
+        card=None if order.card is None else CardBody(order.card.token),
+        boleto=BoletoBody(expires_in_days=public.merchant.boleto_due_days) if is_boleto else None,
+        postback_url=session.postback_url,
+        external_ref=session.external_ref,
+        metadata=dict(session.metadata),
+    )
+
+
+def _hosted(public: PublicSession, option: InstallmentOption | None) -> HostedPart:
+    session = public.session
+    shipping = session.amounts.shipping
+    return HostedPart(
+        session_id=session.session_id,
+        items=_items(public),
+        shipping=ShippingBody(shipping) if shipping else None,
+        option=option,
+    )
+
+
+def _items(public: PublicSession) -> Sequence[ItemBody]:
+    return [
+        ItemBody(item.name, item.unit_amount, item.quantity, external_ref=item.product_id)
+        for item in public.session.line_items
+    ]
+
+
+def buyer_of(order: PayBody) -> Buyer:
+    """What a buyer has told us of themselves, so that they need not say it again."""
+    customer = order.customer
+    return Buyer(
+        name=customer.name,
+        email=customer.email,
+        document=read_number(customer.document),
+        phone="" if customer.phone is None else normalise_phone(customer.phone) or "",
+        address=None if customer.address is None else buyer_address(customer.address),
+        external_ref=customer.external_ref,
+    )
+
+
+async def _find_earlier(call: Call, public: PublicSession, intent: Intent) -> Transaction | None:
+    return await checkout.find_paid_before(call.resources.database, public.session, intent)
+
+
+async def _find_twin(call: Call, public: PublicSession, intent: Intent) -> Transaction | None:
+    """The payment that the same press of a button made a moment ago."""
+    if intent.source is IntentSource.CLIENT:
+        return await _find_earlier(call, public, intent)
+    again = await checkout.read_again(call.resources.database, public.session, call.now)
+    payment = again.payment
+    if payment is None or not is_under_way(payment):
+        return None
+    return payment
+
+
+async def _replay(call: Call, public: PublicSession, payment: Transaction) -> Paid:
+    """Show a payment that was made before; one without its first answer is waited for."""
+    database = call.resources.database
+    if payment.processed_at is None and call.now - payment.created_at < IN_FLIGHT_MAX:
+        payment = await transactions.find_processed(
+            database, payment, seconds_max=ANSWER_SECONDS_MAX
+        )
+        assert call.intent is not None
+        if payment.processed_at is None and call.intent.source is IntentSource.CLIENT:
+            raise Refusal(
+                ErrorCode.IDEMPOTENCY_IN_PROGRESS, retry_after_seconds=IN_FLIGHT_RETRY_SECONDS
+            )
+    again = await checkout.read_again(database, public.session, call.now)
+    return Paid(again, payment, is_replay=True)
