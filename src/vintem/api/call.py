@@ -10,7 +10,7 @@ import msgspec
 
 from vintem.checkout.model import PaymentLink, PublicSession
 from vintem.companies.model import Caller, LimitGroup
-from vintem.kit.errors import ErrorCode
+from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
 from vintem.resources import Resources
 from vintem.runtime.rate_limit import PublicLimit
@@ -69,6 +69,8 @@ class Content:
     media_type: str
     status: int = 200
     headers: Sequence[Header] = ()
+    code: ErrorCode | None = None
+    """Why the caller was told no, where the content says it in its own way."""
 
 
 Answer = Data | Content
@@ -99,6 +101,8 @@ class Call:
     body: msgspec.Struct | None = None
     query: msgspec.Struct | None = None
     raw_request: RawRequest | None = None
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
+    query_string: bytes = b""
     public_session: PublicSession | None = None
     payment_link: PaymentLink | None = None
 
@@ -138,6 +142,8 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+RefusalPage = Callable[[Call, Refusal, int], Content]
+"""Shows people what the envelope tells programs: the call, why it is refused, the status."""
 Gate = Callable[[Call, Mapping[bytes, bytes]], Awaitable[Sequence[Header]]]
 """Finds what a path's token stands for and refuses strange pages, before any body is read; gives
 the headers that every further answer carries."""
@@ -164,6 +170,8 @@ class Route:
     is_body_optional: bool = False
     is_body_raw: bool = False
     """The handler reads the bytes itself, because it must check a signature over them first."""
+    is_form: bool = False
+    """A browser sends fields of a form, which the handler reads once it knows whose they are."""
     query: type[Query] | type[PublicQuery] | None = None
     answer: type[msgspec.Struct] | None = None
     answer_status: int = 200

@@ -65,7 +65,7 @@ async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent)
     if intent.source is IntentSource.CLIENT:
         earlier = await _find_earlier(call, public, intent)
         if earlier is not None:
-            return await _replay(call, public, earlier)
+            return await _replay(call, public, earlier, intent)
     try:
         created = await _create(call, public, order, intent)
     except Refusal as refusal:
@@ -75,9 +75,9 @@ async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent)
         twin = await _find_twin(call, public, intent)
         if twin is None:
             raise
-        return await _replay(call, public, twin)
+        return await _replay(call, public, twin, intent)
     if created.is_replay:
-        return await _replay(call, public, created.transaction)
+        return await _replay(call, public, created.transaction, intent)
     again = await checkout.read_again(call.resources.database, public.session, call.now)
     return Paid(again, created.transaction, is_replay=False)
 
@@ -259,15 +259,14 @@ async def _find_twin(call: Call, public: PublicSession, intent: Intent) -> Trans
     return payment
 
 
-async def _replay(call: Call, public: PublicSession, payment: Transaction) -> Paid:
+async def _replay(call: Call, public: PublicSession, payment: Transaction, intent: Intent) -> Paid:
     """Show a payment that was made before; one without its first answer is waited for."""
     database = call.resources.database
     if payment.processed_at is None and call.now - payment.created_at < IN_FLIGHT_MAX:
         payment = await transactions.find_processed(
             database, payment, seconds_max=ANSWER_SECONDS_MAX
         )
-        assert call.intent is not None
-        if payment.processed_at is None and call.intent.source is IntentSource.CLIENT:
+        if payment.processed_at is None and intent.source is IntentSource.CLIENT:
             raise Refusal(
                 ErrorCode.IDEMPOTENCY_IN_PROGRESS, retry_after_seconds=IN_FLIGHT_RETRY_SECONDS
             )

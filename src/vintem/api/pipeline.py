@@ -12,7 +12,17 @@ import structlog
 
 from vintem.api import body, envelope
 from vintem.api.access import TooManyWrongKeys, address_block, identify
-from vintem.api.call import Access, Answer, Call, Content, Header, Processed, RawRequest, Route
+from vintem.api.call import (
+    Access,
+    Answer,
+    Call,
+    Content,
+    Header,
+    Processed,
+    RawRequest,
+    RefusalPage,
+    Route,
+)
 from vintem.api.client_ip import find_client_ip
 from vintem.api.router import MethodNotAllowed, Router
 from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
@@ -43,6 +53,7 @@ UNKNOWN_METHOD: Final = "OTHER"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CORRELATION_ID: Final = re.compile(rb"[!-~]{1,128}")
 HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._~!$&'()*+;=%-]*)(?::[0-9]{0,5})?")
+NO_PAGES: Final[Mapping[str, RefusalPage]] = {}
 VERSIONS: Final = frozenset({"1.1", "1.0"})
 CHUNKED: Final = b"chunked"
 JSON_MEDIA_TYPE: Final = b"application/json"
@@ -63,14 +74,22 @@ class Malformed(Refusal):
 class Pipeline:
     """The ASGI application: one route table behind one way in and one way out."""
 
-    def __init__(self, resources: Resources, routes: Sequence[Route]) -> None:
+    def __init__(
+        self,
+        resources: Resources,
+        routes: Sequence[Route],
+        *,
+        refusal_pages: Mapping[str, RefusalPage] = NO_PAGES,
+    ) -> None:
+        """Take the routes, and who shows refusals to people, by the first part of the path."""
         self._resources = resources
         self._router = Router(routes)
+        self._refusal_pages = refusal_pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call, whatever happens on the way."""
         assert scope["type"] == "http", "only HTTP is spoken here"
-        exchange = Exchange(self._resources, self._router, scope, receive)
+        exchange = Exchange(self._resources, self._router, scope, receive, self._refusal_pages)
         status, headers, content = await exchange.answer()
         extensions = scope.get("extensions")
         try:
@@ -90,6 +109,7 @@ class Exchange:
         "_headers",
         "_is_body_read",
         "_receive",
+        "_refusal_pages",
         "_reply_headers",
         "_resources",
         "_router",
@@ -102,13 +122,19 @@ class Exchange:
     )
 
     def __init__(
-        self, resources: Resources, router: Router, scope: Scope, receive: Receive
+        self,
+        resources: Resources,
+        router: Router,
+        scope: Scope,
+        receive: Receive,
+        refusal_pages: Mapping[str, RefusalPage],
     ) -> None:
         self._started_at = time.perf_counter()
         self._resources = resources
         self._router = router
         self._scope = scope
         self._receive = receive
+        self._refusal_pages = refusal_pages
         self._is_body_read = False
         self._headers: Mapping[bytes, bytes] = dict(scope["headers"])
         if len(self._headers) != len(scope["headers"]):
@@ -124,6 +150,8 @@ class Exchange:
             method=scope["method"],
             path=scope["path"],
             client_ip=find_client_ip(scope, resources.trusted_proxies),
+            headers=self._headers,
+            query_string=scope["query_string"],
         )
         self._reply_headers: list[Header] = [(b"x-request-id", self.call.request_id.encode())]
         correlation_id = self._headers.get(b"x-correlation-id")
@@ -182,6 +210,8 @@ class Exchange:
         elif route.is_body_raw:
             self.call.raw_request = RawRequest(self._headers, await self._read_body())
             self._check_media_type()
+        elif route.is_form:
+            self.call.raw_request = RawRequest(self._headers, await self._read_body())
         return await route.handler(self.call)
 
     async def _count(self, caller: Caller, group: LimitGroup) -> None:
@@ -332,6 +362,9 @@ class Exchange:
             headers.append((b"content-type", answer.media_type.encode()))
             headers.append((b"x-content-type-options", b"nosniff"))
             content = answer.body
+            if answer.code is not None:
+                metrics.count_refusal(answer.code)
+                self.code = answer.code
         else:
             # Before any header of a success: data that cannot be written becomes a refusal.
             content = envelope.success(
@@ -349,16 +382,7 @@ class Exchange:
     def _refuse(self, refusal: Refusal) -> tuple[int, list[Header], bytes]:
         metrics.count_refusal(refusal.code)
         self.code = refusal.code
-        content = envelope.failure(
-            refusal.code,
-            refusal.message,
-            refusal.details,
-            timestamp=public_time(self.call.now),
-            request_id=self.call.request_id,
-        )
-        headers = self._known_headers()
-        headers += JSON_HEADERS
-        headers.append((b"content-length", b"%d" % len(content)))
+        status, headers, content = self._refusal(refusal, envelope.STATUS[refusal.code])
         if refusal.retry_after_seconds is not None:
             headers.append((b"retry-after", b"%d" % refusal.retry_after_seconds))
         if b"expect" in self._headers or isinstance(refusal, Malformed):
@@ -370,7 +394,29 @@ class Exchange:
             headers += limit_headers(refusal.decision)
         elif isinstance(refusal, IntentReused):
             headers.append(_processed_at_header(refusal.processed_at))
-        return envelope.STATUS[refusal.code], headers, content
+        return status, headers, content
+
+    def _refusal(self, refusal: Refusal, status: int) -> tuple[int, list[Header], bytes]:
+        """Write the envelope or, where people call, a page; never fail while doing so."""
+        show = self._refusal_pages.get(self.call.path[1:].partition("/")[0])
+        if show is not None:
+            try:
+                return self._accept(show(self.call, refusal, status))
+            except Exception:
+                log.exception("page failed", request=self.call.request_id, route=self._route_name)
+        content = envelope.failure(
+            refusal.code,
+            refusal.message,
+            refusal.details,
+            timestamp=public_time(self.call.now),
+            request_id=self.call.request_id,
+        )
+        headers = [
+            *self._known_headers(),
+            *JSON_HEADERS,
+            (b"content-length", b"%d" % len(content)),
+        ]
+        return status, headers, content
 
     def _known_headers(self) -> list[Header]:
         """Give what was known before the answer, and the intent as its handler left it."""

@@ -83,6 +83,8 @@ def check(route: Route) -> None:
         raise RouteTableError(f"{name} declares a body, which {route.method} does not carry")
     if route.is_body_raw and (route.body is not None or route.method not in BODY_METHODS):
         raise RouteTableError(f"{name} declares a raw body, and cannot have one")
+    if route.is_form and (route.body is not None or route.is_body_raw or route.method != "POST"):
+        raise RouteTableError(f"{name} declares a form, which comes alone and by POST")
     if route.is_idempotent and route.method != "POST":
         raise RouteTableError(f"{name} declares idempotency, which is for POST")
 

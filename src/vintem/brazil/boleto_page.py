@@ -155,7 +155,7 @@ class _Pen:
 
     def write(self, text: str, style: _Style, *, x: float, y: float, width: float) -> None:
         """Write one line on a base line, made smaller, then narrower, then cut, to fit a width."""
-        text = _printable(text)
+        text = printable(text)
         self.pdf.set_font(_FONT, style="B" if style.is_bold else "", size=style.points)
         self.pdf.set_text_color(style.grey)
         excess = self.pdf.get_string_width(text) / width
@@ -225,7 +225,7 @@ class _Pen:
 
     def _wrapped(self, text: str, width: float) -> Iterator[str]:
         line = ""
-        for word in _printable(text).split():
+        for word in printable(text).split():
             longer = f"{line} {word}".lstrip()
             if self._fitting(longer, width) == longer:
                 line = longer
@@ -252,7 +252,7 @@ def _blank_page(sheet: BoletoSheet) -> FPDF:
     pdf.set_creation_date(datetime.combine(sheet.document_date, time(), UTC))
     pdf.set_producer("Vintém")
     pdf.set_lang("pt-BR")
-    pdf.set_title(f"Boleto {_printable(sheet.document_number)}")
+    pdf.set_title(f"Boleto {printable(sheet.document_number)}")
     pdf.add_page()
     return pdf
 
@@ -454,7 +454,7 @@ def _reais(cents: Cents) -> str:
     return f"R$ {thousands},{rest:02d}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Write a text in the alphabet of the fonts that every reader of PDF has."""
     composed = unicodedata.normalize("NFC", text.translate(_SPARE_CHARACTERS))
     return "".join(map(_printable_character, composed)).strip()

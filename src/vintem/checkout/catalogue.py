@@ -169,6 +169,11 @@ async def change_link(database: Database, link: PaymentLink, *, now: datetime) -
     return changed
 
 
+async def find_link(db: Connection, scope: Scope, link_id: str) -> PaymentLink | None:
+    """Find a payment link, active or not."""
+    return await store.find_link(db, scope, link_id)
+
+
 async def list_links(db: Connection, scope: Scope) -> Sequence[PaymentLink]:
     """The payment links of a company, the newest first."""
     return await store.list_links(db, scope, rows_max=LISTED_MAX)

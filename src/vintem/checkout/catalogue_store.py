@@ -217,6 +217,20 @@ async def upsert_link(db: Connection, link: PaymentLink) -> None:
     )
 
 
+async def find_link(db: Connection, scope: Scope, link_id: str) -> PaymentLink | None:
+    """Find a payment link."""
+    row = await db.fetchrow(
+        """
+        select * from checkout_link
+        where company_id = $1 and link_id = $3 and environment = $2
+        """,
+        scope.company_id,
+        scope.environment,
+        link_id,
+    )
+    return None if row is None else link_of(row)
+
+
 async def list_links(db: Connection, scope: Scope, *, rows_max: int) -> Sequence[PaymentLink]:
     """The payment links of a company, the newest first."""
     rows = await db.fetch(

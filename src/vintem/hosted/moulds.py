@@ -63,10 +63,13 @@ class Moulds:
 
 
 # Nobody who writes text for a page can know them, so no text is ever taken for a hole.
-_NONCE, _HERE, _FORM_NONCE, _POLL_URL = (secrets.token_hex(_MARK_BYTES) for _ in range(4))
+_NONCE, _HERE, _FORM_NONCE, _POLL_URL, _REFERENCE = (
+    secrets.token_hex(_MARK_BYTES) for _ in range(5)
+)
 _VERSION, _SECONDS = (secrets.randbits(_MARK_BITS) | 1 << _MARK_BITS for _ in range(2))
 _MARKS: Final = frozenset(
-    str(mark).encode() for mark in (_NONCE, _HERE, _FORM_NONCE, _POLL_URL, _VERSION, _SECONDS)
+    str(mark).encode()
+    for mark in (_NONCE, _HERE, _FORM_NONCE, _POLL_URL, _REFERENCE, _VERSION, _SECONDS)
 )
 _ANY_MARK: Final = re.compile(b"(" + b"|".join(sorted(_MARKS)) + b")")
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -77,6 +80,8 @@ def _emptied(page: Page) -> Page:
     assert isinstance(page.state, Open), "only the form is shared by many"
     replace = msgspec.structs.replace
     frame: Frame = replace(page.frame, nonce=_NONCE, here=_HERE)
+    if frame.order_reference is not None:
+        frame = replace(frame, order_reference=_REFERENCE)
     if frame.poll is not None:
         watched = replace(
             frame.poll, url=_POLL_URL, state_version=_VERSION, expires_in_seconds=_SECONDS
@@ -92,6 +97,7 @@ def _values_of(page: Page) -> dict[bytes, bytes]:
         _NONCE: frame.nonce,
         _HERE: frame.here,
         _FORM_NONCE: page.state.form_nonce,
+        _REFERENCE: frame.order_reference,
     }
     if poll is not None:
         values |= {

@@ -1,0 +1,130 @@
+"""Payment links: looking at one only shows what it sells, and going on opens a session."""
+
+from typing import Final
+
+from vintem.api.call import Access, Answer, Call, Route
+from vintem.checkout import catalogue
+from vintem.checkout import service as checkout
+from vintem.checkout.model import Appearance, Merchant, PaymentLink, Product
+from vintem.companies.model import Environment
+from vintem.hosted import views
+from vintem.hosted.context import LANDING_SIZE, brand_of, contact_of, image_of
+from vintem.hosted.guard import admit, check_page
+from vintem.hosted.headers import new_style_nonce
+from vintem.hosted.render import render_page
+from vintem.hosted.visits import TOKEN, html_answer, language_of, to_page
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.ledger.model import Scope
+from vintem.runtime.rate_limit import PublicLimit
+
+GONE: Final = 410
+
+Found = tuple[PaymentLink, Merchant, Appearance]
+
+
+async def show_link(call: Call) -> Answer:
+    """Show what a link sells; previews look at it too, so that nothing is written."""
+    found = await _find(call)
+    link, _, _ = found
+    product = await _product_of(call, link)
+    if product is None or not link.is_active_at(call.now):
+        return _page(call, found, views.LinkInactive(message=link.inactive_message), status=GONE)
+    return _page(call, found, _landing(call, link, product))
+
+
+async def open_session(call: Call) -> Answer:
+    """Open a session for whoever goes on, and send them to its page."""
+    await admit(call, PublicLimit.LINK_SESSIONS)
+    link, merchant, _ = found = await _find(call)
+    check_page(call, merchant, link.environment)
+    if merchant.is_suspended:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
+    resources = call.resources
+    try:
+        opened = await checkout.open_link(
+            resources.database,
+            resources.sealer,
+            link,
+            now=call.now,
+            correlation_id=call.correlation_id,
+        )
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.PAYMENT_LINK_INACTIVE:
+            raise
+        return _page(call, found, views.LinkInactive(message=link.inactive_message), status=GONE)
+    assert opened.token is not None, "the key of a link's session is made for it alone"
+    return to_page(call, opened.token)
+
+
+async def _find(call: Call) -> Found:
+    token = call.params["publicToken"]
+    found = None
+    if TOKEN.fullmatch(token):
+        found = await checkout.find_link(call.resources.database, token)
+    if found is None:
+        raise Refusal(ErrorCode.PAYMENT_LINK_NOT_FOUND)
+    return found
+
+
+async def _product_of(call: Call, link: PaymentLink) -> Product | None:
+    scope = Scope(link.company_id, link.environment)
+    product = await catalogue.find_product(call.resources.database, scope, link.product_id)
+    return product if product is not None and product.is_active else None
+
+
+def _landing(call: Call, link: PaymentLink, product: Product) -> views.LinkLanding:
+    public_url, image = call.resources.public_url, image_of(product.image_media, LANDING_SIZE)
+    return views.LinkLanding(
+        item=views.Item(
+            name=product.name,
+            quantity=link.quantity,
+            unit_cents=product.unit_amount,
+            image=image,
+        ),
+        page_url=f"{public_url}/l/{link.public_token}",
+        image_url=None if image is None else f"{public_url}{image.url}",
+    )
+
+
+def _page(
+    call: Call,
+    found: Found,
+    state: views.LinkLanding | views.LinkInactive,
+    *,
+    status: int = 200,
+) -> Answer:
+    link, merchant, appearance = found
+    style_nonce = new_style_nonce()
+    frame = views.Frame(
+        here=f"/l/{link.public_token}",
+        nonce=style_nonce,
+        language=language_of(call),
+        brand=brand_of(appearance),
+        contact=contact_of(merchant),
+        is_test=link.environment == Environment.TEST,
+    )
+    content = render_page(views.Page(frame=frame, state=state))
+    return html_answer(call, content, style_nonce, status=status)
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/l/{publicToken}",
+        handler=show_link,
+        summary="The page of a payment link",
+        group="Pages",
+        access=Access.PUBLIC,
+        is_described=False,
+    ),
+    Route(
+        method="POST",
+        path="/l/{publicToken}",
+        handler=open_session,
+        summary="Go on from a payment link to a session",
+        group="Pages",
+        access=Access.PUBLIC,
+        is_form=True,
+        is_described=False,
+    ),
+)

@@ -1,0 +1,36 @@
+"""A company with something to sell, and buyers who come with a browser that runs no script."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from conftest import running_api
+from support.api import Api
+from support.storefront import Storefront, new_storefront
+from vintem.runtime.db import Database
+from vintem.settings import Settings
+
+WIDE = {
+    "public_reads_of_one_per_minute": 1_000_000,
+    "public_reads_per_minute": 1_000_000,
+    "public_coupons_per_minute": 1_000_000,
+    "public_payments_per_minute": 1_000_000,
+    "public_card_tokens_per_minute": 1_000_000,
+    "public_link_sessions_per_minute": 1_000_000,
+    "public_refused_cards_per_hour": 1_000_000,
+}
+
+
+@pytest.fixture(scope="session")
+async def door(settings: Settings) -> AsyncIterator[Api]:
+    """A server that lets one address call as often as tests do."""
+    wide = replace(settings, **WIDE)  # type: ignore[arg-type]
+    async with running_api(wide) as running:
+        yield running
+
+
+@pytest.fixture
+async def store(door: Api, database: Database) -> Storefront:
+    """A company that sells one thing for R$ 149,90."""
+    return await new_storefront(door, database)
