@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import Browser
 
 from support import chromium
+from support.boutique import Boutique, running_boutique
 from support.platform import private_folder
 from support.shopper import Door
 from support.showcase import Showcase, running_showcase
-from support.boutique import Boutique, running_boutique
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Whatever colours, names and pictures a merchant chooses, buyers can read the page and trust it."""
+"""Whatever colours, names and pictures a merchant chooses, buyers can read the page."""
 
 import random
 from itertools import product
@@ -60,7 +60,7 @@ style => {
 
 def pairs() -> list[tuple[str, str]]:
     dice = random.Random(20_261_115)
-    extremes = list(product(EXTREMES, repeat=2))
+    extremes = [(one, other) for one in EXTREMES for other in EXTREMES]
     random_pairs = [
         (f"#{dice.randrange(1 << 24):06x}", f"#{dice.randrange(1 << 24):06x}") for _ in range(PAIRS)
     ]

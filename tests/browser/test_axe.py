@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from support import page_views
+from support.boutique import Boutique
 from support.chromium import DESKTOP, PHONE, axe_complaints
 from support.shopper import Door
 from support.showcase import Showcase
-from support.boutique import Boutique
 
 SCREENS = {"phone": PHONE, "desktop": DESKTOP}
 IS_FULL = os.environ.get("BROWSER_MATRIX") == "full"
@@ -55,27 +55,24 @@ async def test_axe_finds_nothing_on_the_pages_of_a_real_shop(door: Door, store: 
               "processing", "in_review", "declined", "paid", "cancelled", "expired")}  # fmt: skip
     await store.pay(opened["pix_shown"])
     await store.pay(opened["boleto_shown"], "boleto")
-    for state, status in (("processing", "processing"), ("in_review", "blocked"), ("paid", "paid")):
+    decided = {"processing": "processing", "in_review": "blocked", "paid": "paid"}
+    for state, word in decided.items():
         payment = await store.pay(opened[state])
-        await store.simulate(payment["transactionId"], status)
+        await store.simulate(payment["transactionId"], word)
     await store.pay_by_card(opened["declined"], "4000000000000002")
     await store.cancel(opened["cancelled"])
     await store.expire(opened["expired"])
-    link = await store.link()
-    paused = await store.link(inactive_message="Voltamos em janeiro.", is_active=False)
+    paused = await store.link(inactive_message="Voltamos em janeiro.")
+    await store.pause(paused)
     places = {
         **{state: visit.url for state, visit in opened.items()},
         "not_found": f"{store.base_url}/s/{'x' * 43}",
-        "link_landing": f"{store.base_url}/l/{link.public_token}",
         "link_inactive": f"{store.base_url}/l/{paused.public_token}",
     }
     statuses = {"cancelled": 410, "expired": 410, "not_found": 404, "link_inactive": 410}
     for state, url in places.items():
-        status = statuses.get(state, 200)
-        without_script = {"java_script_enabled": False} if state == "link_landing" else {}
-        visitor = await door.enter(url, status=status, **without_script)
+        visitor = await door.enter(url, status=statuses.get(state, 200))
         if state != "not_found":
             await visitor.sees_state(state)
         visitor.watch.assert_clean()
-        if not without_script:
-            assert await axe_complaints(visitor.page) == [], state
+        assert await axe_complaints(visitor.page) == [], state

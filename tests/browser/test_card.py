@@ -1,13 +1,13 @@
-"""Cards: every price told before it is paid, refusals in plain words, and the number kept nowhere."""
+"""Cards: every price told before it is paid, refusals in plain words, the number kept nowhere."""
 
 import re
 
 import pytest
 from playwright.async_api import expect
 
+from support.boutique import PRICE, Boutique
 from support.chromium import DESKTOP, PHONE, Screen
 from support.shopper import Door
-from support.boutique import PRICE, Boutique
 from vintem.hosted.words import money
 
 NUMBER = "4242424242424242"
@@ -36,7 +36,9 @@ async def test_twelve_installments_are_told_and_paid_to_the_cent(
     assert len(options) == 12
     assert options[0] == f"1x de {money(PRICE)} à vista"
     assert "sem juros" in options[2]
-    last = re.fullmatch(r"12x de R\$\xa0(\d+),(\d\d) com juros — total R\$\xa0(\d+),(\d\d)", options[11])
+    last = re.fullmatch(
+        r"12x de R\$\xa0(\d+),(\d\d) com juros — total R\$\xa0(\d+),(\d\d)", options[11]
+    )
     assert last is not None, options[11]
     each, total = int(last[1] + last[2]), int(last[3] + last[4])
     assert total > PRICE

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from playwright.async_api import expect
 
+from support.boutique import PRICE, Boutique, Visit
 from support.chromium import DESKTOP
 from support.shopper import Door, Shopper
-from support.boutique import PRICE, Boutique, Visit
 from vintem.hosted.words import money
 
 WRONG = "Cupom inválido ou indisponível"

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from playwright.async_api import expect
 
+from support.boutique import Boutique
 from support.chromium import DESKTOP, PHONE, Screen
 from support.shopper import Door
-from support.boutique import Boutique
 from vintem.kit.clock import utc_now
 
 NOTICED_SECONDS_MAX = 5.0
@@ -40,9 +40,7 @@ async def test_an_open_page_turns_over_when_its_session_expires(
     assert (await store.api.get(f"{visit.path}?poll=no")).status == 410
 
 
-async def test_an_expired_session_of_a_link_can_be_begun_again(
-    door: Door, store: Boutique
-) -> None:
+async def test_an_expired_session_of_a_link_can_be_begun_again(door: Door, store: Boutique) -> None:
     link = await store.link()
     context, watch = await door.context()
     watch.statuses.add(410)
@@ -87,7 +85,8 @@ async def test_money_that_comes_late_wins(door: Door, store: Boutique) -> None:
     buyer = await door.enter(visit, status=410)
     await buyer.sees("Este checkout expirou")
     await buyer.reads("Se você já pagou, o comprovante aparece aqui assim que o banco confirmar.")
-    await store.pay_late(payment["transactionId"])
+    await store.until_cancelled(visit)
+    await store.simulate(payment["transactionId"], "paid")
     response = await buyer.page.reload()
     assert response is not None
     assert response.status == 200
@@ -106,7 +105,7 @@ async def test_an_expired_page_that_is_still_open_shows_late_money(
     await store.expire(visit)
     buyer = await door.enter(visit, status=410)
     await buyer.sees("Este checkout expirou")
-    await store.pay_late(payment["transactionId"])
+    await store.simulate(payment["transactionId"], "paid")
     # What a buyer does who comes back from the app of the bank.
     await buyer.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await buyer.sees("Pagamento confirmado", seconds=NOTICED_SECONDS_MAX)
@@ -154,9 +153,7 @@ async def test_a_blocked_card_is_in_review(door: Door, store: Boutique) -> None:
     await buyer.reads("Pode levar até 24 h. Nenhuma ação é necessária.")
 
 
-async def test_after_a_minute_the_page_says_that_it_takes_long(
-    door: Door, store: Boutique
-) -> None:
+async def test_after_a_minute_the_page_says_that_it_takes_long(door: Door, store: Boutique) -> None:
     visit = await store.open_session()
     payment = await store.pay(visit)
     await store.simulate(payment["transactionId"], "processing")
@@ -174,7 +171,7 @@ async def test_after_a_minute_the_page_says_that_it_takes_long(
 async def test_an_unknown_token_names_no_merchant(
     door: Door, store: Boutique, language: str
 ) -> None:
-    heading = {"pt-BR": "Link inválido", "en": "Invalid link", "es": "Enlace no válido"}[language]
+    heading = {"pt-BR": "Link inválido", "en": "Invalid link", "es": "Enlace inválido"}[language]
     buyer = await door.enter(f"{store.base_url}/s/{'A' * 43}", status=404, locale=language)
     await expect(buyer.heading).to_have_text(heading)
     assert await buyer.page.locator("html").get_attribute("lang") == language

@@ -3,9 +3,9 @@
 import pytest
 from playwright.async_api import expect
 
+from support.boutique import Boutique
 from support.chromium import DESKTOP
 from support.shopper import Door
-from support.boutique import Boutique
 
 TYPED = [
     ("document", "52998224725", "529.982.247-25"),
@@ -63,7 +63,9 @@ async def test_the_caret_stays_where_one_types(door: Door, store: Boutique) -> N
     await expect(field).to_have_value("529.982.247-25")
 
 
-@pytest.mark.parametrize("document", ["52998224725", "529.982.247-25", "12.abc.345/01de-35", "12ABC34501DE35"])
+@pytest.mark.parametrize(
+    "document", ["52998224725", "529.982.247-25", "12.abc.345/01de-35", "12ABC34501DE35"]
+)
 async def test_the_server_takes_a_document_however_it_is_written(
     door: Door, store: Boutique, document: str
 ) -> None:

@@ -4,9 +4,9 @@ import time
 
 from playwright.async_api import expect
 
+from support.boutique import PRICE, Boutique
 from support.chromium import PHONE
 from support.shopper import Door
-from support.boutique import PRICE, Boutique
 from vintem.hosted.words import money
 from vintem.kit.clock import utc_now
 

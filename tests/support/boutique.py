@@ -7,16 +7,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from support.api import Api
-from support.platform import Running, client, demo, fresh_database
+from support.platform import Running, client, demo, fresh_database, until
 from vintem.audit import audit
+from vintem.brazil.installments import CardInterest
 from vintem.checkout import catalogue
+from vintem.checkout import moves as checkout_moves
 from vintem.checkout import service as checkout
 from vintem.checkout.model import Appearance, Coupon, DiscountType, PaymentLink, Product
 from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Database
+from vintem.transactions import following
 
 CPF = "52998224725"
 BUYER = {
@@ -38,6 +43,13 @@ PRICE = 14_990
 LIMITS = {
     "VINTEM_PUBLIC_PICTURES_PER_MINUTE": "1000000",
     "VINTEM_PUBLIC_MEDIA_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_READS_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_READS_OF_ONE_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_COUPONS_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_PAYMENTS_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_CARD_TOKENS_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_LINK_SESSIONS_PER_MINUTE": "1000000",
+    "VINTEM_PUBLIC_REFUSED_CARDS_PER_HOUR": "1000000",
 }
 
 
@@ -140,11 +152,32 @@ class Boutique:
     async def set_payment_end(self, transaction_id: str, moment: datetime) -> None:
         """Let a PIX end at another time than it was made for."""
         await self.database.execute(
-            "update transaction set expires_at = $3 where company_id = $1 and transaction_id = $2",
+            "update transaction set expires_at = $3, due_at = $3"
+            " where company_id = $1 and transaction_id = $2",
             self.scope.company_id,
             transaction_id,
             moment,
         )
+
+    async def expire(self, visit: Visit) -> None:
+        """Let the time of a session, and of what waits to be paid for it, be over."""
+        await self.set_session_end(visit, utc_now())
+        for payment in await self.transactions_of(visit):
+            await self.set_payment_end(payment["id"], utc_now())
+
+    async def until_cancelled(self, visit: Visit) -> None:
+        """Wait until the worker has written down that the payment's time is over."""
+
+        async def is_cancelled() -> bool:
+            (payment,) = await self.transactions_of(visit)
+            return bool(payment["status"] == "cancelled")
+
+        await until(is_cancelled, seconds=30)
+
+    async def expire_by_token(self, token: str) -> None:
+        public = await checkout.read_public(self.database, token, utc_now())
+        assert public is not None
+        await self.expire(Visit(public.session.session_id, token))
 
     async def cancel(self, visit: Visit) -> None:
         await checkout.cancel_session(self.database, self.scope, visit.session_id, now=utc_now())
@@ -179,6 +212,27 @@ class Boutique:
             **changed,
         )
 
+    async def pause(self, link: PaymentLink) -> None:
+        await catalogue.change_link(self.database, replace(link, is_active=False), now=utc_now())
+
+    async def sell(self, name: str, cents: int) -> Product:
+        """One more product."""
+        return await catalogue.create_product(
+            self.database, self.scope, name=name, unit_amount=cents, now=utc_now()
+        )
+
+    async def set_card_interest(
+        self, *, monthly_rate_basis_points: int, free_installments: int
+    ) -> None:
+        await companies.set_card_interest(
+            self.database,
+            self.running.ready["companyId"],
+            CardInterest(
+                monthly_rate_basis_points=monthly_rate_basis_points,
+                free_installments=free_installments,
+            ),
+        )
+
     async def assert_books_balance(self) -> None:
         assert [finding for finding in await audit(self.database) if finding.rows] == []
 
@@ -186,6 +240,8 @@ class Boutique:
 @asynccontextmanager
 async def running_boutique(folder: Path) -> AsyncIterator[Boutique]:
     """The demo with limits that tests cannot reach, and a product of theirs."""
+    # Some of what the shop does here is done by this process, not by the demo's.
+    following.follow_with(checkout_moves.follow)
     url = await fresh_database()
     settings = {"DATABASE_URL": url, **LIMITS}
     async with demo(folder / "data", settings=settings) as running, client(running) as api:

@@ -105,7 +105,7 @@ class Watch:
         context.on("request", self._see)
 
     def assert_clean(self) -> None:
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type not in {"error", "warning"}:

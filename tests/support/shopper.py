@@ -9,8 +9,8 @@ import zxingcpp
 from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
-from support.chromium import PHONE, Screen, Watch
 from support.boutique import CPF, Visit
+from support.chromium import PHONE, Screen, Watch
 
 STEP_SECONDS_MAX = 10.0
 expect.set_options(timeout=STEP_SECONDS_MAX * 1_000)
