@@ -4,18 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vintem.checkout.invariants import INVARIANTS as CHECKOUT_INVARIANTS
+from vintem.kit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
 ROWS_SHOWN_MAX: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Invariant:
-    """A sentence that must be true, and the statement that returns what contradicts it."""
-
-    name: str
-    sentence: str
-    statement: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +478,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         where i.operation = 'withdrawal' and w.withdrawal_id is null
         """,
     ),
+    *CHECKOUT_INVARIANTS,
 )
 
 

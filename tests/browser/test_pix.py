@@ -7,7 +7,7 @@ from io import BytesIO
 from itertools import product
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from playwright.async_api import expect
 
 from support.boutique import PRICE, Boutique
@@ -19,6 +19,7 @@ from vintem.kit.clock import BUSINESS_ZONE, utc_now
 
 PAID_SECONDS_MAX = 5.0
 ROUND_PIXELS = 24
+EDGE_PIXELS = 3
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -98,6 +99,9 @@ def border_modules(shot: bytes) -> float:
         corner = (ROUND_PIXELS, ROUND_PIXELS)
         for place in product((0, shown.width - corner[0]), (0, shown.height - corner[1])):
             dark.paste(0, (*place, place[0] + corner[0], place[1] + corner[1]))
+        # Its edge may share a row of pixels with the page.
+        inside = (EDGE_PIXELS, EDGE_PIXELS, shown.width - EDGE_PIXELS, shown.height - EDGE_PIXELS)
+        dark = ImageOps.expand(dark.crop(inside), EDGE_PIXELS)
         box = dark.getbbox()
         assert box is not None
         left, top, right, bottom = box

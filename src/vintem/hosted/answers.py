@@ -68,6 +68,7 @@ async def answer_refusal(
         raise refusal
     try:
         public = await reread(call)
+        check_page(call, public.merchant, public.environment)
     except Refusal:
         raise refusal from None
     if public.page_state not in WITH_NOTICE:

@@ -56,6 +56,8 @@ async def pay(call: Call) -> Answer:
         order = await _order_of(call, public, buyer)
         paid = await _pay(call, public, order, _intent_of(call, form))
     except Refusal as refusal:
+        if refusal.code is ErrorCode.RATE_LIMIT_EXCEEDED:
+            told = _typed_in_vain(call)
         return await _refused(call, refusal, told)
     is_declined = paid.public.page_state is PageState.DECLINED
     if paid.transaction.status is Status.FAILED and is_declined:
@@ -77,6 +79,15 @@ async def make_new_pix(call: Call) -> Answer:
     except Refusal as refusal:
         return await _refused(call, refusal, Told())
     return to_page(call, call.params["token"])
+
+
+def _typed_in_vain(call: Call) -> Told:
+    """What was typed into a form that came too soon, so that it need not be typed again."""
+    try:
+        form = read_form(call, PayForm)
+    except Refusal:
+        return Told()
+    return Told(typed=typed_of(form), chosen=_method_of(form))
 
 
 def _form_of(call: Call) -> PayForm:
