@@ -13,9 +13,14 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
+from vintem.brazil.installments import CardInterest
+from vintem.checkout import catalogue
+from vintem.checkout import service as checkout
+from vintem.checkout.model import Appearance, DiscountType, Product
+from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
 from vintem.companies.keys import new_key
-from vintem.companies.model import Environment, KeyType
+from vintem.companies.model import Company, Environment, KeyType, Storefront
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.launch import (
@@ -25,9 +30,12 @@ from vintem.launch import (
     prepared,
     write_private,
 )
+from vintem.ledger.model import Scope
+from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
 from vintem.runtime.processes import stop_signal, unless_stopping
 from vintem.settings import Settings, SettingsError
+from vintem.transactions.moves import generated_intent
 
 COMPANY_NAME: Final = "Loja Demonstração"
 COMPANY_LEGAL_NAME: Final = "Loja Demonstração Ltda."
@@ -39,6 +47,31 @@ KEYS: Final = {
     "liveSecretKey": (KeyType.SECRET, Environment.LIVE),
     "liveCheckoutKey": (KeyType.CHECKOUT, Environment.LIVE),
 }
+
+
+PRODUCT_NAME: Final = "Curso de Violão"
+PRODUCT_CENTS: Final = 14_990
+COUPON_CODE: Final = "BEMVINDO"
+COUPON_BASIS_POINTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCheckout:
+    """What the demo company sells, and a session that was opened for whoever tries it."""
+
+    product_id: str
+    coupon_code: str
+    link_token: str
+    session_token: str
+
+    def shown(self, base_url: str) -> Mapping[str, str]:
+        """What the ready file says of it."""
+        return {
+            "productId": self.product_id,
+            "couponCode": self.coupon_code,
+            "paymentLinkToken": self.link_token,
+            "checkoutUrl": f"{base_url}/s/{self.session_token}",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +101,14 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
             )
             console.print("[dim]Preparing the database and the demo company …[/]")
             async with migrated(complete) as database:
-                demo = await seed(
-                    database, settings.data, pepper=complete.pepper.encode(), console=console
-                )
+                pepper = complete.pepper.encode()
+                demo = await seed(database, settings.data, pepper=pepper, console=console)
+                storefront = await open_storefront(database, demo.company_id, pepper=pepper)
             console.print("[dim]Starting the API and the worker …[/]")
             platform = Platform(complete, api_processes=1, has_worker=True)
             running.push_async_callback(platform.stop)
             await platform.until_ready()
-            await asyncio.to_thread(announce, demo, platform, ready_file, console)
+            await asyncio.to_thread(announce, demo, storefront, platform, ready_file, console)
         await stopping.wait()
         console.print("\n[dim]Stopping …[/]")
     console.print("[dim]Everything is stopped; the data stays where it is.[/]")
@@ -150,6 +183,57 @@ async def seed(database: Database, data: Path, *, pepper: bytes, console: Consol
     return demo
 
 
+async def open_storefront(database: Database, public_id: str, *, pepper: bytes) -> DemoCheckout:
+    """Have a product, a coupon, a link and looks, made the first time, and open a session."""
+    company = await companies.get_company(database, public_id)
+    scope, now = Scope(company.company_id, Environment.TEST), utc_now()
+    if not await catalogue.list_products(database, scope):
+        await _stock(database, company, scope)
+    # Whatever was added since, the first ones are the demo's own.
+    product = (await catalogue.list_products(database, scope))[-1]
+    link = (await catalogue.list_links(database, scope))[-1]
+    coupon = (await catalogue.list_coupons(database, scope))[-1]
+    wanted = NewSession(scope=scope, items=[WantedItem(product.product_id)])
+    opened = await checkout.create_session(
+        database, Sealer(pepper), wanted, generated_intent(), now=now
+    )
+    assert opened.token is not None, "nobody else has the key"
+    return DemoCheckout(product.product_id, coupon.code, link.public_token, opened.token)
+
+
+async def _stock(database: Database, company: Company, scope: Scope) -> None:
+    now = utc_now()
+    await companies.set_storefront(
+        database,
+        company.company_id,
+        Storefront(display_name=COMPANY_NAME, support_email="ajuda@loja.example"),
+    )
+    interest = CardInterest(monthly_rate_basis_points=299, free_installments=3)
+    await companies.set_card_interest(database, company.public_id, interest)
+    # The product comes last: a start that dies before it stocks again.
+    if not await catalogue.list_coupons(database, scope):
+        await catalogue.create_coupon(
+            database, scope, COUPON_CODE, DiscountType.PERCENTAGE, COUPON_BASIS_POINTS, now=now
+        )
+    looks = Appearance(version=1, display_name=COMPANY_NAME)
+    await catalogue.publish_appearance(database, scope, looks, now=now)
+    product_id = new_id(Prefix.PRODUCT)
+    await catalogue.create_link(database, scope, name=PRODUCT_NAME, product_id=product_id, now=now)
+    await catalogue.change_product(
+        database,
+        Product(
+            company_id=scope.company_id,
+            product_id=product_id,
+            environment=scope.environment,
+            name=PRODUCT_NAME,
+            unit_amount=PRODUCT_CENTS,
+            created_at=now,
+            updated_at=now,
+        ),
+        now=now,
+    )
+
+
 async def working_keys(
     database: Database, demo: DemoCompany, *, pepper: bytes
 ) -> Mapping[str, str]:
@@ -171,15 +255,24 @@ def read_demo(file: Path) -> DemoCompany | None:
 
 
 def announce(
-    demo: DemoCompany, platform: Platform, ready_file: Path | None, console: Console
+    demo: DemoCompany,
+    storefront: DemoCheckout,
+    platform: Platform,
+    ready_file: Path | None,
+    console: Console,
 ) -> None:
     """Tell scripts and people that it runs, and how to use it."""
     if ready_file is not None:
         write_private(
             ready_file,
-            {"baseUrl": platform.base_url, "companyId": demo.company_id, **demo.keys},
+            {
+                "baseUrl": platform.base_url,
+                "companyId": demo.company_id,
+                **demo.keys,
+                **storefront.shown(platform.base_url),
+            },
         )
-    console.print(welcome(demo, platform.base_url))
+    console.print(welcome(demo, storefront, platform.base_url))
     console.print("Your first call, ready to paste:\n")
     # Printed without wrapping or markup, so that it can be copied whole.
     line = f'curl -s {platform.base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
@@ -187,7 +280,7 @@ def announce(
     console.print("\n[dim]Press Ctrl-C to stop.[/]")
 
 
-def welcome(demo: DemoCompany, base_url: str) -> Panel:
+def welcome(demo: DemoCompany, storefront: DemoCheckout, base_url: str) -> Panel:
     """Draw the box with everything a newcomer needs."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -197,5 +290,7 @@ def welcome(demo: DemoCompany, base_url: str) -> Panel:
     table.add_row("Company", demo.company_id)
     table.add_row("Test secret key", f"[yellow]{demo.keys['testSecretKey']}[/]")
     table.add_row("Test checkout key", f"[yellow]{demo.keys['testCheckoutKey']}[/]")
+    table.add_row("Product", f"{storefront.product_id}, coupon {storefront.coupon_code}")
+    table.add_row("Checkout", f"[cyan]{storefront.shown(base_url)['checkoutUrl']}[/]")
     table.add_row("Webhooks", "those of the sandbox may lead to this machine, also over http")
     return Panel(table, title="[bold]Vintém is running[/]", border_style="green", expand=False)

@@ -219,3 +219,21 @@ async def test_database_of_ones_own_is_warned_about_before_the_demo_fills_it(
         assert line == "DATABASE_URL is set: the demo company is made in that database."
         key = running.ready["testSecretKey"]
         assert (await get_once(running, "/v1/balance", key=key)).status == 200
+
+
+async def test_ready_file_names_what_can_be_bought_and_a_session_of_it(shop: Running) -> None:
+    ready = shop.ready
+    async with client(shop) as api:
+        token = ready["checkoutUrl"].removeprefix(f"{shop.base_url}/s/")
+        path = f"/v1/checkout/sessions/{token}"
+        read = (await api.get(path)).data
+        assert read["lineItems"][0]["productId"] == ready["productId"]
+        assert (read["status"], read["appearance"]["appearanceVersion"]) == ("OPEN", 1)
+        priced = await api.post(f"{path}/coupon", json={"code": ready["couponCode"]})
+        assert priced.data["discountAmount"] > 0
+        body = {"productId": ready["productId"]}
+        made = await api.post("/v1/checkout/sessions", key=ready["testCheckoutKey"], json=body)
+        assert made.status == 201
+        link = f"/v1/checkout/payment-links/{ready['paymentLinkToken']}/sessions"
+        assert (await api.post(link)).status == 201
+    assert ready["productId"] in shop.out
