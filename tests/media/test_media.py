@@ -93,6 +93,8 @@ async def test_a_picture_is_served_as_webp_under_its_digest(
         assert (shown.format, shown.size) == ("WEBP", (kept.width, kept.height))
         assert shown.size == (300, 120)
     assert Picture.named(kept.name) == kept
+    for name in ("", kept.digest, f"{kept.name}/x", f"../{kept.name}", kept.name.upper()):
+        assert Picture.named(name) is None
 
 
 @pytest.mark.parametrize("use", Use)

@@ -20,6 +20,8 @@ from vintem.checkout.model import Appearance, Coupon, DiscountType, PaymentLink,
 from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.ledger.model import Scope
+from vintem.media import service as media
+from vintem.media.model import Picture, Use
 from vintem.runtime.db import Database
 from vintem.transactions import following
 
@@ -219,6 +221,16 @@ class Boutique:
         """One more product."""
         return await catalogue.create_product(
             self.database, self.scope, name=name, unit_amount=cents, now=utc_now()
+        )
+
+    async def keep_picture(self, content: bytes, use: Use) -> Picture:
+        return await media.keep(
+            self.database,
+            content,
+            use=use,
+            company_id=self.scope.company_id,
+            environment=self.scope.environment,
+            now=utc_now(),
         )
 
     async def set_card_interest(

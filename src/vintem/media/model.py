@@ -1,5 +1,6 @@
 """What pictures are for, and how large they may be."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -7,6 +8,8 @@ from typing import Final
 MEDIA_TYPE: Final = "image/webp"
 FETCHED_BYTES_MAX: Final = 2 * 1024 * 1024
 FETCH_SECONDS_MAX: Final = 10.0
+
+_NAME: Final = re.compile(r"([0-9a-f]{64})-([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 
 
 class Use(StrEnum):
@@ -60,11 +63,10 @@ class Picture:
         return f"{self.digest}-{self.width}x{self.height}"
 
     @classmethod
-    def named(cls, name: str) -> "Picture":
-        """Read such a word."""
-        digest, _, size = name.partition("-")
-        width, _, height = size.partition("x")
-        return cls(digest, int(width), int(height))
+    def named(cls, name: str) -> "Picture | None":
+        """Read such a word; nothing when it is none."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
 
 class NotAPictureError(Exception):
