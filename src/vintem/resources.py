@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vintem.checkout import moves as checkout_moves
+from vintem.checkout.reading import SessionReader
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
@@ -48,6 +49,7 @@ class Resources:
     callback_url: str
     """Where the sandbox's own provider finds the API."""
     balances: BalanceReader
+    sessions: SessionReader
     keyring: Keyring
     sealer: Sealer
     outbound: Outbound
@@ -85,6 +87,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     )
     transactions = Transactions(database, simulator)
     balances = BalanceReader(database)
+    sessions = SessionReader(database)
     outbound = Outbound()
     public_limiter = MemoryLimiter()
     refused_cards = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
@@ -99,6 +102,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         callback_secrets={simulator.name: callback_secret},
         callback_url=settings.callback_url or _own_address(settings),
         balances=balances,
+        sessions=sessions,
         keyring=keyring,
         sealer=sealer,
         outbound=outbound,
@@ -129,6 +133,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await dispatcher.close()
         await transactions.close()
         await balances.close()
+        await sessions.close()
         await outbound.close()
         if shared_limiter is not None:
             await shared_limiter.close()

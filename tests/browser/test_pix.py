@@ -4,10 +4,11 @@ import re
 import time
 from datetime import timedelta
 from io import BytesIO
-from itertools import product
 
 import pytest
-from PIL import Image, ImageOps
+import segno
+import zxingcpp
+from PIL import Image
 from playwright.async_api import expect
 
 from support.boutique import PRICE, Boutique
@@ -18,8 +19,8 @@ from vintem.brazil.br_code import parse_br_code
 from vintem.kit.clock import BUSINESS_ZONE, utc_now
 
 PAID_SECONDS_MAX = 5.0
-ROUND_PIXELS = 24
 EDGE_PIXELS = 3
+WHITE_MIN = 250
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -86,29 +87,30 @@ async def test_the_code_on_the_screen_is_the_code_of_the_payment(
         assert box is not None
         assert box["width"] >= (256 if screen.width == 320 else 264)
         assert box["width"] <= 320
-        assert round(border_modules(shot)) >= 4
+        assert_white_border(shot, modules=len(segno.make(code, error="m", micro=False).matrix))
         await buyer.context.close()
     await store.publish()
 
 
-def border_modules(shot: bytes) -> float:
-    """How many modules of white surround the code in a picture of it."""
+def assert_white_border(shot: bytes, *, modules: int) -> None:
+    """Four modules of white on every side of the code, in a picture of all that belongs to it."""
     with Image.open(BytesIO(shot)) as shown:
-        dark = shown.convert("L").point(lambda shade: 255 if shade < 128 else 0)
-        # The corners of the white plate are round, with the page behind them.
-        corner = (ROUND_PIXELS, ROUND_PIXELS)
-        for place in product((0, shown.width - corner[0]), (0, shown.height - corner[1])):
-            dark.paste(0, (*place, place[0] + corner[0], place[1] + corner[1]))
-        # Its edge may share a row of pixels with the page.
-        inside = (EDGE_PIXELS, EDGE_PIXELS, shown.width - EDGE_PIXELS, shown.height - EDGE_PIXELS)
-        dark = ImageOps.expand(dark.crop(inside), EDGE_PIXELS)
-        box = dark.getbbox()
-        assert box is not None
-        left, top, right, bottom = box
-        # The finder pattern's first row: seven dark modules.
-        row = [dark.getpixel((x, top)) for x in range(left, right)]
-        module = row.index(0) / 7
-        return min(left, top, shown.width - right, shown.height - bottom) / module
+        picture = shown.convert("L")
+    (code,) = zxingcpp.read_barcodes(picture)
+    left, top = code.position.top_left.x, code.position.top_left.y
+    right, bottom = code.position.bottom_right.x, code.position.bottom_right.y
+    border = 4 * (right - left) / modules - EDGE_PIXELS
+    strips = (
+        (left, top - border, right, top - EDGE_PIXELS),
+        (left, bottom + EDGE_PIXELS, right, bottom + border),
+        (left - border, top, left - EDGE_PIXELS, bottom),
+        (right + EDGE_PIXELS, top, right + border, bottom),
+    )
+    for strip in strips:
+        assert min(strip) >= 0, strip
+        assert strip[2] <= picture.width, strip
+        assert strip[3] <= picture.height, strip
+        assert picture.crop([round(side) for side in strip]).getextrema()[0] >= WHITE_MIN, strip
 
 
 async def test_the_code_is_copied_byte_for_byte(door: Door, store: Boutique) -> None:

@@ -143,7 +143,8 @@ async def test_public_calls_are_refused_in_one_order(
             reply = await one.call("POST", "/pay", body, headers=headers)
             assert_refused(reply, code, status=status)
             assert reply.headers["X-RateLimit-Limit"] == "4"
-        assert 0 < int(reply.headers["Retry-After"]) <= 60
+            if status == 429:
+                assert 0 < int(reply.headers["Retry-After"]) <= 60
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ async def test_a_method_that_the_company_does_not_offer_is_refused(store: Storef
 async def test_a_card_token_is_used_once(store: Storefront) -> None:
     basket = await store.open()
     token = await basket.card_token("0002")
-    body = {"paymentMethod": "credit_card", "card": {"token": token}}
+    body: dict[str, Any] = {"paymentMethod": "credit_card", "card": {"token": token}}
     assert (await basket.pay(**body)).data["payment"]["status"] == "failed"
     reply = await basket.pay(**body)
     assert_refused(reply, ErrorCode.CARD_TOKEN_INVALID, status=422)
@@ -321,7 +321,7 @@ async def test_the_same_key_gives_the_same_payment(store: Storefront) -> None:
 async def test_the_same_key_charges_a_card_once(store: Storefront) -> None:
     basket = await store.open()
     token = await basket.card_token()
-    body = {"paymentMethod": "credit_card", "card": {"token": token}}
+    body: dict[str, Any] = {"paymentMethod": "credit_card", "card": {"token": token}}
     replies = await asyncio.gather(*(basket.pay(key="once", **body) for _ in range(6)))
     assert {reply.data["transactionId"] for reply in replies} == {replies[0].data["transactionId"]}
     assert sorted(reply.status for reply in replies) == [200] * 5 + [201]

@@ -21,6 +21,7 @@ PIX_CODE = (
 )
 BOLETO_LINE = "99991234056789012345678901234567191070000012990"
 TOTAL_CENTS = 129_90
+STATE_VERSION = 3
 
 SUMMARY = views.Summary(
     items=(
@@ -148,6 +149,7 @@ def states() -> Mapping[str, views.State]:
             page_url="https://pagar.exemplo.com.br/l/abc",
             image_url="https://pagar.exemplo.com.br/media/abc.png",
             message="Acesso na hora.\nTire suas dúvidas com a gente.",
+            submits_itself=False,
         ),
         "link_inactive": views.LinkInactive(),
     }
@@ -185,7 +187,9 @@ def page(
 ) -> views.Page:
     """Make the page of a state."""
     poll = views.Poll(
-        url=f"/v1/checkout/sessions/{TOKEN}?poll=1", state_version=3, expires_in_seconds=3_000
+        url=f"/v1/checkout/sessions/{TOKEN}?poll=1",
+        state_version=STATE_VERSION,
+        expires_in_seconds=3_000,
     )
     frame = views.Frame(
         here="/l/abc" if name.startswith("link") else HERE,

@@ -68,11 +68,11 @@ class Basket:
     async def coupon(self, code: str) -> HttpReply:
         return await self.call("POST", "/coupon", {"code": code})
 
-    async def pay(self, *, key: str | None = None, **changed: object) -> HttpReply:
+    async def pay(self, *, key: str | None = None, **changed: Any) -> HttpReply:
         headers = {} if key is None else {"X-Idempotency-Key": key}
         return await self.call("POST", "/pay", {"customer": buyer(), **changed}, headers=headers)
 
-    async def paid_by(self, **changed: object) -> Any:
+    async def paid_by(self, **changed: Any) -> Any:
         """What was answered to a payment that was made now."""
         reply = await self.pay(**changed)
         assert reply.status == 201, reply.json

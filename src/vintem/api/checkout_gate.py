@@ -37,7 +37,7 @@ async def find_session(call: Call, headers: Mapping[bytes, bytes]) -> Sequence[H
     found = None
     # A token of the wrong form is simply unknown.
     if TOKEN.fullmatch(token):
-        found = await checkout.read_public(call.resources.database, token, call.now)
+        found = await call.resources.sessions.read(token, call.now)
     if found is None:
         raise Refusal(ErrorCode.SESSION_NOT_FOUND)
     call.public_session = found

@@ -1,6 +1,6 @@
 """The SQL of what the world sees: a session with its company, its looks and its payment at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -42,15 +42,23 @@ join company c on c.company_id = k.company_id
 left join checkout_appearance a on a.company_id = s.company_id
     and a.environment = s.environment and a.version = s.appearance_version
 left join transaction t on t.company_id = s.company_id and t.transaction_id = s.transaction_id
-where k.token_digest = $1
+where k.token_digest = any($1::bytea[])
 """  # noqa: S608 - put together from constants
 
 
 async def find_public(db: Connection, digest: bytes, *, now: datetime) -> PublicSession | None:
     """Find all that is shown of a session by the digest of its token."""
-    row = await db.fetchrow(FIND_PUBLIC, digest)
-    if row is None:
-        return None
+    row = await db.fetchrow(FIND_PUBLIC, [digest])
+    return None if row is None else public_of(row, now=now)
+
+
+async def find_public_rows(db: Connection, digests: Sequence[bytes]) -> Mapping[bytes, Row]:
+    """Find all that is shown of several sessions, not yet read, by the digests of their tokens."""
+    return {row["token_digest"]: row for row in await db.fetch(FIND_PUBLIC, digests)}
+
+
+def public_of(row: Row, *, now: datetime) -> PublicSession:
+    """Read all that is shown of a session."""
     merchant = merchant_of(row)
     return PublicSession(
         session=session_of(row),

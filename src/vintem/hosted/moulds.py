@@ -7,7 +7,7 @@ takes several times as long as reading the session, so it is drawn once for all 
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -34,11 +34,35 @@ class Mould:
 
     def filled_for(self, page: Page) -> bytes:
         """Pour in what is the visit's own."""
-        values = _values_of(page)
+        return self._filled_with(_values_of(page))
+
+    def filled(self, *, nonce: str, form_nonce: str, expires_in_seconds: int) -> bytes:
+        """Pour in all that differs between two visits to one session."""
+        return self._filled_with(
+            {
+                _NONCE.encode(): nonce.encode(),
+                _FORM_NONCE.encode(): form_nonce.encode(),
+                str(_SECONDS).encode(): b"%d" % expires_in_seconds,
+            }
+        )
+
+    def _filled_with(self, values: Mapping[bytes, bytes]) -> bytes:
         pieces = self._pieces.copy()
         for place, mark in self._holes:
             pieces[place] = values[mark]
         return b"".join(pieces)
+
+
+def mould_of_session(page: Page, draw: Callable[[Page], bytes]) -> Mould:
+    """Keep the form of one session, with holes only for what each visit has of its own."""
+    assert isinstance(page.state, Open), "only the form is looked at again and again"
+    assert page.frame.poll is not None, "a form is watched"
+    replace = msgspec.structs.replace
+    watched = replace(page.frame.poll, expires_in_seconds=_SECONDS)
+    frame: Frame = replace(page.frame, nonce=_NONCE, poll=watched)
+    return Mould(
+        draw(replace(page, frame=frame, state=replace(page.state, form_nonce=_FORM_NONCE)))
+    )
 
 
 class Moulds:

@@ -10,7 +10,7 @@ from vintem.checkout.model import PageState, PublicSession
 from vintem.companies.model import Environment
 from vintem.hosted import links, payments, static
 from vintem.hosted.answers import answer_refusal, begin, reread
-from vintem.hosted.context import Told
+from vintem.hosted.context import NOTHING_TOLD, Told
 from vintem.hosted.forms import Form, read_form
 from vintem.hosted.receipt import receipt_of
 from vintem.hosted.views import Action, CouponBox, CouponProblem, Simulation
@@ -42,14 +42,11 @@ _PDF_HEADERS: Final[tuple[Header, ...]] = (
 async def show_page(call: Call) -> Answer:
     """Show where a session stands."""
     public, asked = await find_session(call), asked_of(call)
-    return await page_answer(
-        call,
-        public,
-        told=Told(
-            was_checked=bool(asked.check), coupon_applied_cents=_just_applied(public, asked.coupon)
-        ),
-        is_fragment=bool(asked.f),
-    )
+    applied = _just_applied(public, asked.coupon)
+    told = NOTHING_TOLD
+    if asked.check or applied is not None:
+        told = Told(was_checked=bool(asked.check), coupon_applied_cents=applied)
+    return await page_answer(call, public, told=told, is_fragment=bool(asked.f))
 
 
 def _just_applied(public: PublicSession, said: str) -> int | None:

@@ -23,6 +23,8 @@ from vintem.hosted.views import Language, Page, PlainPage
 from vintem.kit.clock import business_day
 
 FOLDER: Final = Path(__file__).parent / "templates"
+COUNTDOWN_SECONDS: Final = 600
+"""The last part of a code's life, in which the page counts it down."""
 SLOW_SECONDS: Final = 60
 """After so long a page says that confirming takes longer than usual."""
 
@@ -175,6 +177,7 @@ def _templates(language: Language) -> jinja2.Environment:
         "money": words.money,
         "percent": words.percent,
         "phone": words.phone,
+        "stopwatch": words.stopwatch,
         "digitable_line": words.digitable_line,
         "moment": partial(words.moment, language),
         "day": partial(words.day, language),
@@ -193,6 +196,7 @@ def _templates(language: Language) -> jinja2.Environment:
         "Method": views.Method,
         "Action": views.Action,
         "SLOW_SECONDS": SLOW_SECONDS,
+        "COUNTDOWN_SECONDS": COUNTDOWN_SECONDS,
     }
     return environment
 

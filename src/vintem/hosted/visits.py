@@ -3,6 +3,7 @@
 import re
 import secrets
 import zlib
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
@@ -11,14 +12,15 @@ import msgspec
 
 from vintem.api.call import Call, Content, Header
 from vintem.checkout import service as checkout
-from vintem.checkout.model import PageState, PublicSession
+from vintem.checkout.model import PageState, PublicSession, Session
 from vintem.hosted.context import NOTHING_TOLD, Told, Visit, code_to_draw, page_of
 from vintem.hosted.headers import HTML, new_style_nonce, page_headers, see_other
 from vintem.hosted.language import choose_language
+from vintem.hosted.moulds import Mould, mould_of_session
 from vintem.hosted.qr import pictures
 from vintem.hosted.render import render_fragment, render_page, render_plain_page
 from vintem.hosted.static import accepts_gzip
-from vintem.hosted.views import Language, PlainPage
+from vintem.hosted.views import Language, Page, PlainPage
 from vintem.kit.errors import ErrorCode, Refusal
 
 TOKEN: Final = re.compile(r"[0-9A-Za-z_-]{43}")
@@ -26,6 +28,7 @@ OVER: Final = frozenset({PageState.EXPIRED, PageState.CANCELLED})
 NOT_FOUND: Final = 404
 RECEIPT: Final = "receipt.pdf"
 PARAMETERS_MAX: Final = 20
+FORMS_KEPT_MAX: Final = 500
 ZIP_LEVEL: Final = 4
 ZIP_WINDOW_BITS: Final = 31  # the form of gzip files
 
@@ -69,7 +72,7 @@ async def find_session(call: Call) -> PublicSession:
     token = call.params["token"]
     public = None
     if TOKEN.fullmatch(token):
-        public = await checkout.read_public(call.resources.database, token, call.now)
+        public = await call.resources.sessions.read(token, call.now)
     if public is None:
         raise Refusal(ErrorCode.SESSION_NOT_FOUND)
     return public
@@ -86,7 +89,31 @@ async def page_answer(
     code: ErrorCode | None = None,
 ) -> Content:
     """Show the page of a session; one that is over says so by its status too."""
-    token, style_nonce, language = call.params["token"], new_style_nonce(), language_of(call)
+    state, style_nonce = public.page_state, new_style_nonce()
+    is_plain_form = state is PageState.OPEN and told is NOTHING_TOLD and not is_fragment
+    if is_plain_form:
+        content = _form_of(call, public, style_nonce)
+    else:
+        drawn = code_to_draw(public)
+        qr_svg = "" if drawn is None else await pictures.picture_of(drawn)
+        page = _page_of(call, public, style_nonce, qr_svg=qr_svg, told=told)
+        content = render_fragment(page) if is_fragment else render_page(page)
+    if status is None:
+        # A script that asks for the new part of its page has found what it asked for.
+        status = 410 if state in OVER and not is_fragment else 200
+    answer = html_answer(call, content, style_nonce, status=status, headers=headers)
+    return answer if code is None else replace(answer, code=code)
+
+
+def _page_of(
+    call: Call,
+    public: PublicSession,
+    style_nonce: str,
+    *,
+    qr_svg: str = "",
+    told: Told = NOTHING_TOLD,
+) -> Page:
+    token, language = call.params["token"], language_of(call)
     visit = Visit(
         here=f"/s/{token}",
         receipt_url=f"/s/{token}/{RECEIPT}?lang={language}",
@@ -95,20 +122,35 @@ async def page_answer(
         style_nonce=style_nonce,
         form_nonce=new_form_nonce(public),
     )
-    drawn = code_to_draw(public)
-    page = page_of(
-        public,
-        visit,
-        buyer=checkout.open_buyer(call.resources.sealer, public.session),
-        qr_svg="" if drawn is None else await pictures.picture_of(drawn),
-        told=told,
+    buyer = checkout.open_buyer(call.resources.sealer, public.session)
+    return page_of(public, visit, buyer=buyer, qr_svg=qr_svg, told=told)
+
+
+class KeptForm(msgspec.Struct, frozen=True):
+    """The form of a session as it was drawn last, and what it was drawn from."""
+
+    session: Session
+    mould: Mould
+
+
+_forms: Final[OrderedDict[tuple[str, Language], KeptForm]] = OrderedDict()
+
+
+def _form_of(call: Call, public: PublicSession, style_nonce: str) -> bytes:
+    """Show the form; drawn anew only when anything that was read of the session has changed."""
+    key = public.session.session_id, language_of(call)
+    kept = _forms.get(key)
+    # Whatever is read anew is another record, although it may be equal.
+    if kept is None or kept.session is not public.session:
+        page = _page_of(call, public, style_nonce)
+        kept = _forms[key] = KeptForm(public.session, mould_of_session(page, render_page))
+        if len(_forms) > FORMS_KEPT_MAX:
+            _forms.popitem(last=False)
+    return kept.mould.filled(
+        nonce=style_nonce,
+        form_nonce=new_form_nonce(public),
+        expires_in_seconds=public.expires_in_seconds,
     )
-    content = render_fragment(page) if is_fragment else render_page(page)
-    if status is None:
-        # A script that asks for the new part of its page has found what it asked for.
-        status = 410 if public.page_state in OVER and not is_fragment else 200
-    answer = html_answer(call, content, style_nonce, status=status, headers=headers)
-    return answer if code is None else replace(answer, code=code)
 
 
 def new_form_nonce(public: PublicSession) -> str:

@@ -46,6 +46,11 @@ def percent(basis_points: int) -> str:
     return f"{whole},{rest:02d}%"
 
 
+def stopwatch(seconds: int) -> str:
+    """Write how long is left, in minutes and seconds."""
+    return f"{seconds // 60:02d}:{seconds % 60:02d}"
+
+
 def phone(number: str) -> str:
     """Write a Brazilian number as people do; any other as it is."""
     return _BRAZILIAN_PHONE.sub(r"(\1) \2-\3", number)

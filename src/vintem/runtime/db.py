@@ -93,6 +93,12 @@ class Row(Protocol):
     def __getitem__(self, column: str, /) -> Any: ...  # noqa: ANN401 - a column has its own type
 
 
+def row_values(row: Row) -> tuple[object, ...]:
+    """All that is in a row, to be compared with another of the same statement."""
+    assert isinstance(row, asyncpg.Record)
+    return tuple(row.values())
+
+
 class Connection(Protocol):
     """What a store function needs of a connection, a pool or an atomic block."""
 

@@ -322,7 +322,7 @@ page.addEventListener("click", (event) => {
   else if (data.choose) { event.preventDefault(); const choice = page.getElementById(data.choose); choice.checked = true; choice.focus(); }
   else if ("print" in data) window.print();
   else if ("fill" in data) fillIn();
-  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").hidden = true; page.getElementById("c").focus(); }
+  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").classList.add("off"); page.getElementById("c").focus(); }
 });
 
 /* Time */
@@ -355,7 +355,7 @@ const startLeaving = () => {
   // Whoever comes back from the shop stays.
   if (!link || !place || recall(STAYED)) return;
   let left = Number(link.dataset.redirect);
-  place.hidden = false;
+  place.classList.remove("off");
   const write = () => { place.firstElementChild.textContent = place.dataset.leaving.replace("{n}", left); };
   write();
   const timer = setInterval(() => {
@@ -377,6 +377,8 @@ let shownAt = now();
 let failures = 0;
 let timer = null;
 let running = null;
+// What the page was last renewed for: the same news never renews it twice.
+let lastNews = "";
 
 const pause = () => {
   const { state } = main.dataset;
@@ -403,7 +405,9 @@ const askOnce = async () => {
     } else {
       const { data } = await reply.json();
       const { version, state } = main.dataset;
-      if (String(data.stateVersion) !== version || (data.pageState && data.pageState !== state)) await swap(false);
+      const news = data.stateVersion + " " + data.pageState;
+      const isNew = String(data.stateVersion) !== version || (data.pageState && data.pageState !== state);
+      if (isNew && news !== lastNews) { await swap(false); lastNews = news; }
       else if (data.payment && data.payment.expiresInSeconds != null && deadline !== null) {
         deadline = now() + data.payment.expiresInSeconds * SECOND;
       }
@@ -486,7 +490,6 @@ const start = () => {
   openOrder();
   showPrice();
   all("[data-mask]").forEach((field) => { if (field.value) applyMask(field); });
-  all("[data-print], [data-fill]").forEach((button) => { button.hidden = false; });
   const countdown = one(".countdown");
   if (countdown) startCountdown(Number(countdown.dataset.seconds));
   const slow = one("[data-slow]");
