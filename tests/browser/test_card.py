@@ -11,6 +11,13 @@ from support.shopper import Door
 from vintem.hosted.words import money
 
 NUMBER = "4242424242424242"
+KEPT = {
+    "name": "Maria da Silva",
+    "email": "maria@example.com",
+    "document": "529.982.247-25",
+    "cc_number": "",
+    "cc_csc": "",
+}
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -112,8 +119,7 @@ async def test_refusals_are_told_in_plain_words_and_another_way_is_open(
         await expect(alert).to_contain_text(words)
         await expect(alert).to_contain_text("Nenhum valor foi cobrado.")
         await expect(alert).to_be_focused()
-        for field, kept in (("name", "Maria da Silva"), ("email", "maria@example.com"),
-                            ("document", "529.982.247-25"), ("cc_number", ""), ("cc_csc", "")):  # fmt: skip
+        for field, kept in KEPT.items():
             await expect(buyer.page.locator(f"#f-{field}")).to_have_value(kept)
         content = await buyer.page.content()
         # The simulator names the test cards; nothing else may hold a number.

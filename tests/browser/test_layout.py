@@ -19,10 +19,12 @@ SPACING = (
 CUT_OFF = """
 () => [...document.querySelectorAll('body *')].filter(one => {
     const style = getComputedStyle(one);
-    if (!one.checkVisibility() || one.closest('.vh, .skip, svg, input, select, textarea, option')) return false;
+    const scrolls = '.vh, .skip, svg, input, select, textarea, option';
+    if (!one.checkVisibility() || one.closest(scrolls)) return false;
     const hides = style.overflowX === 'hidden' || style.overflowX === 'clip'
         || style.overflowY === 'hidden' || style.overflowY === 'clip';
-    return hides && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1);
+    const isWider = one.scrollWidth > one.clientWidth + 1;
+    return hides && (isWider || one.scrollHeight > one.clientHeight + 1);
 }).map(one => one.outerHTML.slice(0, 120))
 """
 # What reaches beyond the window although the page does not scroll there.
@@ -35,12 +37,14 @@ BEYOND = """
 """
 # Links inside a sentence are exempt; a radio is pressed by its label.
 SMALL_TARGETS = """
-least => [...document.querySelectorAll('a, button, input, select, textarea, summary, [tabindex="0"]')]
-.filter(one => {
+least => [...document.querySelectorAll(
+    'a, button, input, select, textarea, summary, [tabindex="0"]'
+)].filter(one => {
     if (!one.checkVisibility() || one.type === 'hidden' || one.closest('.skip')) return false;
     const place = one.type === 'radio' ? one.closest('label') : one;
     const box = place.getBoundingClientRect();
-    const isInText = one.tagName === 'A' && one.closest('p, li') && getComputedStyle(one).display === 'inline';
+    const isInText = one.tagName === 'A' && one.closest('p, li')
+        && getComputedStyle(one).display === 'inline';
     return !isInText && (box.height < least || box.width < least);
 }).map(one => {
     const box = one.getBoundingClientRect();

@@ -84,9 +84,15 @@ async def test_a_buyer_without_script_pays_by_card(door: Door, store: Boutique) 
     visit = await store.open_session()
     buyer = await door.enter(visit, PHONE, java_script_enabled=False)
     await buyer.choose("credit_card")
-    for name, value in (("name", "Maria da Silva"), ("email", "m@example.com"),
-                        ("document", "52998224725"), ("cc_number", "4242 4242 4242 4242"),
-                        ("cc_exp", "12/2031"), ("cc_csc", "123"), ("cc_name", "MARIA")):  # fmt: skip
+    for name, value in (
+        ("name", "Maria da Silva"),
+        ("email", "m@example.com"),
+        ("document", "52998224725"),
+        ("cc_number", "4242 4242 4242 4242"),
+        ("cc_exp", "12/2031"),
+        ("cc_csc", "123"),
+        ("cc_name", "MARIA"),
+    ):
         await buyer.page.locator(f"#f-{name}").fill(value)
     await buyer.press_pay()
     await buyer.sees("Pagamento confirmado")

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from support.api import Api
-from support.platform import Running, client, demo, fresh_database, until
+from support.api import TEST_PEPPER, Api
+from support.platform import Running, client, demo, fresh_database, until, vintem
 from vintem.audit import audit
 from vintem.brazil.installments import CardInterest
 from vintem.checkout import catalogue
@@ -245,6 +245,14 @@ class Boutique:
             ),
         )
 
+    async def postback_secret(self) -> str:
+        """What the operator's command says that calls to postback addresses are signed with."""
+        settings = {"DATABASE_URL": self.database.url, "VINTEM_PEPPER": TEST_PEPPER}
+        words = ("company", "postback-secret", self.running.ready["companyId"])
+        said = await vintem(*words, "--environment", "test", settings=settings)
+        assert said.status == 0, said.text
+        return said.out.strip()
+
     async def assert_books_balance(self) -> None:
         assert [finding for finding in await audit(self.database) if finding.rows] == []
 
@@ -255,7 +263,7 @@ async def running_boutique(folder: Path) -> AsyncIterator[Boutique]:
     # Some of what the shop does here is done by this process, not by the demo's.
     following.follow_with(checkout_moves.follow)
     url = await fresh_database()
-    settings = {"DATABASE_URL": url, **LIMITS}
+    settings = {"DATABASE_URL": url, "VINTEM_PEPPER": TEST_PEPPER, **LIMITS}
     async with demo(folder / "data", settings=settings) as running, client(running) as api:
         database = Database(url)
         await database.open()
