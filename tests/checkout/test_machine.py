@@ -50,8 +50,8 @@ from vintem.transactions.service import Transactions, move_due
 T = TypeVar("T")
 
 # More by a switch: PROOF_RUNS=10000.
-RUNS = int(os.environ.get("PROOF_RUNS", "20"))
-STEPS = 30
+RUNS = int(os.environ.get("PROOF_RUNS", "25"))
+STEPS = 60
 # Ahead of the clock, so that no charge seems to have waited.
 START = datetime(2040, 3, 10, 15, tzinfo=UTC)
 PRICE, CHEAPER, REDEMPTIONS_MAX = 1_000, 900, 2
@@ -184,17 +184,28 @@ class Shopping(RuleBasedStateMachine):
                 now=self.now,
             )
         )
+        for is_wanted in (True, True, True, False):
+            self.open_one(is_wanted)
 
-    @precondition(lambda self: len(self.model.carts) < 4)
-    @rule()
-    def open(self) -> None:
-        wanted = NewSession(scope=self.scope, items=[WantedItem(self.product_id)])
+    @precondition(lambda self: len(self.model.carts) < 8)
+    @rule(is_wanted=st.booleans())
+    def open(self, is_wanted: bool) -> None:
+        self.open_one(is_wanted)
+
+    def open_one(self, is_wanted: bool) -> None:
+        has_coupon = is_wanted and self.model.redemptions < REDEMPTIONS_MAX
+        wanted = NewSession(
+            scope=self.scope,
+            items=[WantedItem(self.product_id)],
+            coupon_code=CODE if has_coupon else None,
+        )
         opened = self.bench.run(
             checkout.create_session(
                 self.bench.database, self.sealer, wanted, generated_intent(), now=self.now
             )
         )
-        self.model.carts[opened.session.session_id] = Cart(self.now + SESSION_LIFE)
+        cart = Cart(self.now + SESSION_LIFE, has_coupon=has_coupon)
+        self.model.carts[opened.session.session_id] = cart
 
     @precondition(lambda self: self.model.carts)
     @rule(data=st.data(), is_applied=st.booleans())
@@ -332,9 +343,10 @@ class Shopping(RuleBasedStateMachine):
         one.status = "failed"
         one.basket.cards_refused += 1
 
-    @precondition(lambda self: self.model.carts)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_meant=st.sampled_from([False, False, True]))
+    def cancel(self, data: st.DataObject, is_meant: bool) -> None:
+        if not is_meant:
+            return
         session_id, cart = self.choose(data)
         is_over = cart.at(self.now) not in {"OPEN", "AWAITING_PAYMENT"}
         refused = self.attempt(
@@ -347,7 +359,7 @@ class Shopping(RuleBasedStateMachine):
             if current is not None and current.status == "pending":
                 current.status = "cancelled"
 
-    @rule(hours=st.sampled_from([0, 1, 1, 2, 49, 200]), is_worked=st.booleans())
+    @rule(hours=st.sampled_from([0, 0, 0, 0, 1, 1, 1, 49]), is_worked=st.booleans())
     def wait(self, hours: int, is_worked: bool) -> None:
         self.now += timedelta(hours=hours, minutes=1)
         if not is_worked:

@@ -101,7 +101,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         from checkout_session s left join checkout_session_token k
             on k.token_digest = s.token_digest and k.company_id = s.company_id
         where k.session_id is distinct from s.session_id
-            or s.subtotal_amount <> (
+            or s.subtotal_amount is distinct from (
                 select sum((item ->> 'unit_amount')::bigint * (item ->> 'quantity')::bigint)
                 from json_array_elements(s.line_items::json) as item
             )
