@@ -15,6 +15,9 @@ const MINUTE = 60 * SECOND;
 const POLL = 3 * SECOND, POLL_LATER = 10 * SECOND, POLL_HIDDEN = 15 * SECOND, POLL_SLOW = 30 * SECOND;
 
 let main = page.getElementById("main");
+// A refused form is answered at the form's own address; the page itself lives here.
+const home = (main.dataset.fragment || location.pathname).split("?")[0];
+const renew = () => location.replace(main.dataset.fragment ? main.dataset.fragment.replace("f=1&", "") : home);
 let stopTimers = [];
 // Kept by the page's own stopwatch: the device's clock may be wrong, or set while we look.
 const now = () => performance.now();
@@ -237,7 +240,7 @@ page.addEventListener("formdata", ({ target, formData }) => {
 });
 
 // A coupon or another language loads the page anew: what was typed stays, except a card.
-const KEPT = "typed:" + location.pathname;
+const KEPT = "typed:" + home;
 const keepTyped = () => {
   const form = one("[data-pay]");
   if (!form) return;
@@ -322,7 +325,7 @@ page.addEventListener("click", (event) => {
   else if (data.choose) { event.preventDefault(); const choice = page.getElementById(data.choose); choice.checked = true; choice.focus(); }
   else if ("print" in data) window.print();
   else if ("fill" in data) fillIn();
-  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").classList.add("off"); page.getElementById("c").focus(); }
+  else if ("stay" in data) { stopLeaving(); target.closest(".leaving").hidden = true; page.getElementById("c").focus(); }
 });
 
 /* Time */
@@ -348,7 +351,7 @@ const startCountdown = (seconds) => {
 };
 
 let stopLeaving = () => {};
-const STAYED = "left:" + location.pathname;
+const STAYED = "left:" + home;
 const startLeaving = () => {
   const link = one("[data-redirect]");
   const place = one(".leaving");
@@ -399,7 +402,7 @@ const askOnce = async () => {
     if (reply.status === 429) {
       delay = Math.max(delay, (Number(reply.headers.get("retry-after")) || 5) * SECOND);
     } else if (reply.status === 404) {
-      location.reload();
+      renew();
     } else if (!reply.ok) {
       throw new Error(String(reply.status));
     } else {
@@ -449,7 +452,7 @@ const swap = async (isByClock) => {
     if (isByClock) { after(POLL, () => swap(true)); return; }
     throw error;
   }
-  if (!fresh) { location.reload(); return; }
+  if (!fresh) { renew(); return; }
   const isSame = fresh.dataset.state === main.dataset.state;
   if (isSame && isByClock && fresh.dataset.version === main.dataset.version) {
     told.delete(0);
@@ -504,7 +507,7 @@ wide.addEventListener("change", openOrder);
 addEventListener("online", poll);
 page.addEventListener("visibilitychange", () => { if (!page.hidden) poll(); });
 addEventListener("pageshow", (event) => {
-  if (event.persisted) { location.reload(); return; }
+  if (event.persisted) { renew(); return; }
   [...page.forms].forEach(setFree);
 });
 
@@ -518,8 +521,8 @@ if (news) say(news.textContent);
 
 // A link opens its session at once, but not again for who comes back from it.
 const opening = one("[data-auto]");
-if (opening && !recall("opened:" + location.pathname)) {
-  remember("opened:" + location.pathname, "1");
+if (opening && !recall("opened:" + home)) {
+  remember("opened:" + home, "1");
   opening.requestSubmit();
 }
 })();
