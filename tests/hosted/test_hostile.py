@@ -457,3 +457,16 @@ async def test_forms_are_limited_by_address_and_looking_is_not(
     refused = await lost.post("pay", {})
     assert (refused.status, refused.state) == (429, "error")
     assert REQUEST_ID.search(refused.text)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/s/test/fails", 500), ("/s/test/away", 503)])
+async def test_a_fault_of_ours_is_a_page_with_the_number_to_quote(
+    door: Api, path: str, status: int
+) -> None:
+    broken = await Visitor(door, "").send("GET", path, headers={"accept-language": "en"})
+    assert (broken.status, broken.state) == (status, "error")
+    assert broken.headers["x-request-id"] in broken.text
+    assert "Nothing was charged" in broken.text
+    assert "Traceback" not in broken.html
+    assert "sk_live" not in broken.html
+    assert_page(broken, also=frozenset({"retry-after"} if status == 503 else ()))

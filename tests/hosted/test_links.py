@@ -13,7 +13,7 @@ from vintem.kit.clock import utc_now
 from vintem.kit.ids import new_token
 
 
-async def new_link(store: Storefront, **changed: str) -> PaymentLink:
+async def new_link(store: Storefront, inactive_message: str = "") -> PaymentLink:
     return await catalogue.create_link(
         store.database,
         store.shop.scope,
@@ -21,7 +21,7 @@ async def new_link(store: Storefront, **changed: str) -> PaymentLink:
         product_id=store.product.product_id,
         quantity=2,
         now=utc_now(),
-        **changed,
+        inactive_message=inactive_message,
     )
 
 

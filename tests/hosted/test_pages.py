@@ -450,8 +450,11 @@ async def test_the_simulator_moves_only_as_banks_could(store: Storefront, to: st
     visitor = Visitor.of(basket)
     await visitor.pay()
     assert (await visitor.post("simulate", {"to": to})).status == 303
-    status = (await basket.read())["payment"]["status"]
-    assert status == ("failed" if to == "failed" else "pending")
+    payment, shown = (await basket.read())["payment"], await visitor.look()
+    assert payment["status"] == ("failed" if to == "failed" else "pending")
+    assert shown.state == ("declined" if to == "failed" else "pix_shown")
+    assert ("O pagamento não foi concluído" in shown.text) == (to == "failed")
+    assert "este cartão" not in shown.text
 
 
 async def test_the_simulator_ends_a_session_in_seconds(store: Storefront) -> None:
@@ -461,3 +464,39 @@ async def test_the_simulator_ends_a_session_in_seconds(store: Storefront) -> Non
     assert 0 < (await basket.read())["expiresInSeconds"] <= 20
     await basket.age(timedelta(seconds=21))
     assert (await visitor.look()).status == 410
+
+
+async def test_a_form_kept_for_one_session_shows_nothing_of_it_to_another(
+    store: Storefront,
+) -> None:
+    first, second = await store.open(externalRef="P-1"), await store.open(externalRef="P-2")
+    for basket, other in ((first, second), (second, first), (first, second)):
+        page = (await Visitor.of(basket).look()).html
+        assert basket.token in page
+        assert other.token not in page
+    assert "Pedido P-1" in (await Visitor.of(first).look()).text
+    assert "Pedido P-2" in (await Visitor.of(second).look()).text
+
+
+async def test_whatever_changes_is_on_the_next_page(store: Storefront) -> None:
+    visitor = Visitor.of(await store.open())
+    assert 'value="boleto"' in (await visitor.look()).html
+    await store.set_up(payment_methods=("pix",), support_email="ajuda@loja.example.com")
+    changed = await visitor.look()
+    assert 'value="boleto"' not in changed.html
+    assert "ajuda@loja.example.com" in changed.html
+    await store.database.execute(
+        "update company set card_interest_basis_points = 199 where company_id = $1",
+        store.company_id,
+    )
+    await store.set_up(payment_methods=("credit_card",))
+    assert "1,99%" in (await visitor.look()).html
+
+
+async def test_many_visits_at_once_are_each_shown_their_own(store: Storefront) -> None:
+    baskets = [await store.open(externalRef=f"P-{number}-") for number in range(8)]
+    visits = [(number, Visitor.of(baskets[number % 8])) for number in range(48)]
+    pages = await asyncio.gather(*(visitor.look() for _, visitor in visits))
+    for (number, visitor), page in zip(visits, pages, strict=True):
+        assert f"P-{number % 8}-" in page.text
+        assert visitor.path in page.html

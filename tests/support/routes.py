@@ -21,6 +21,7 @@ from vintem.api.call import (
 from vintem.companies.model import LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import IntentReused
+from vintem.runtime.db import DatabaseUnavailableError
 
 SECRET_IN_A_FAULT = "sk_live_0123456789012345678901234567890123456789"
 
@@ -91,6 +92,10 @@ async def fail(call: Call) -> Answer:
     raise RuntimeError(f"could not use {SECRET_IN_A_FAULT}")
 
 
+async def miss_database(call: Call) -> Answer:
+    raise DatabaseUnavailableError("the database is away")
+
+
 async def answer_unwritable(call: Call) -> Answer:
     return Data(Echo(value="half a character: \ud800"))
 
@@ -147,6 +152,8 @@ TEST_ROUTES = (
     ),
     _route("GET", "/v1/test/checkout", handler=echo_search, query=Search, access=Access.ANY_KEY),
     _route("GET", "/v1/test/fails", handler=fail),
+    _route("GET", "/s/test/fails", handler=fail, access=Access.PUBLIC, limit=None),
+    _route("GET", "/s/test/away", handler=miss_database, access=Access.PUBLIC, limit=None),
     _route("GET", "/v1/test/waits", handler=refuse_with_wait),
     _route("GET", "/v1/test/slow", handler=answer_slowly),
     _route(

@@ -9,6 +9,7 @@ import typer.main
 from vintem.__main__ import app
 from vintem.api.envelope import STATUS
 from vintem.api.routes import TABLE
+from vintem.hosted import pages
 from vintem.kit.errors import MEANING, ErrorCode
 from vintem.settings import Settings
 
@@ -49,6 +50,10 @@ def test_every_route_is_documented() -> None:
     for route in TABLE:
         page = integrators if route.is_described else operators
         assert f"{route.method} {route.path}" in page, route.path
+    buyers = document("docs/pages.md")
+    for route in pages.ROUTES:
+        is_way_back = route.handler is pages.go_to_page
+        assert is_way_back or f"{route.method} {route.path}" in buyers, route.path
 
 
 def test_every_command_is_documented() -> None:

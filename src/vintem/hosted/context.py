@@ -321,7 +321,9 @@ def typed_of(buyer: Buyer | None) -> views.Typed:
 
 
 def decline_of(payment: Transaction) -> Decline:
-    """Say why a card was refused, as far as its holder is told."""
+    """Say why a payment came to nothing, as far as its buyer is told."""
+    if payment.payment_method is not PaymentMethod.CREDIT_CARD:
+        return Decline.NOT_A_CARD
     reason = _shown(payment.details).refused_reason
     return Decline.GENERIC if reason is None else _DECLINES.get(reason.code, Decline.GENERIC)
 

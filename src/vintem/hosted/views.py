@@ -87,7 +87,7 @@ class Problem(StrEnum):
 
 
 class Decline(StrEnum):
-    """Why a card was refused, as far as the buyer is told."""
+    """Why a payment came to nothing, as far as the buyer is told."""
 
     GENERIC = "generic"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -97,6 +97,7 @@ class Decline(StrEnum):
     NOT_ENABLED = "not_enabled"
     LIMIT_EXCEEDED = "limit_exceeded"
     UNAVAILABLE = "unavailable"
+    NOT_A_CARD = "not_a_card"  # a PIX or a boleto came to nothing
 
 
 class Notice(StrEnum):
