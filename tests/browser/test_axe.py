@@ -28,7 +28,7 @@ def looks() -> Iterator[tuple[str, str, str]]:
                     yield language, screen, theme
 
 
-@pytest.mark.parametrize(("language", "screen", "theme"), looks())
+@pytest.mark.parametrize(("language", "screen", "theme"), list(looks()))
 async def test_axe_finds_nothing_on_any_page(
     hall: Door, showcase: Showcase, language: str, screen: str, theme: str
 ) -> None:

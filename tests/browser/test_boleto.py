@@ -8,6 +8,7 @@ from playwright.async_api import expect
 
 from support.boutique import Boutique
 from support.chromium import DESKTOP
+from support.platform import promised
 from support.shopper import Door
 from vintem.brazil.boleto import line_of_barcode
 
@@ -58,5 +59,5 @@ async def test_a_boleto_is_made_copied_printed_and_paid(door: Door, store: Bouti
     await picture_on_page.scroll_into_view_if_needed()
     assert await buyer.codes_in(picture_on_page) == [payment["boleto"]["pixQrCode"]]
     await store.simulate(payment["id"], "paid")
-    await buyer.sees("Pagamento confirmado", seconds=5)
+    await buyer.sees("Pagamento confirmado", seconds=promised(5.0))
     await buyer.reads("Boleto")

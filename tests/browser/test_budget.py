@@ -18,6 +18,7 @@ from playwright.async_api import Browser
 
 from support.boutique import Boutique, Visit
 from support.chromium import PHONE, Watch
+from support.platform import promised
 from vintem.checkout.model import Banner
 from vintem.media.model import Use
 
@@ -181,13 +182,6 @@ async def test_the_page_is_light_and_quick_on_a_slow_line(
     shift = max(each.cls for each in rounds)
     print(f"{state}: LCP {lcp:.0f} ms, CLS {shift:.3f}, TBT {tbt:.0f} ms, {cost.requests} requests,"
           f" text {cost.text_bytes}, all {cost.all_bytes}")  # fmt: skip
-    assert cost.requests <= REQUESTS_MAX
-    assert cost.text_bytes <= TEXT_BYTES_MAX
-    assert cost.bytes_by_kind["Script"] <= SCRIPT_BYTES_MAX
-    assert cost.all_bytes <= ALL_BYTES_MAX
-    assert lcp <= LCP_MS_MAX
-    assert shift <= CLS_MAX
-    assert tbt <= TBT_MS_MAX
     compare(
         state,
         {
@@ -197,13 +191,20 @@ async def test_the_page_is_light_and_quick_on_a_slow_line(
             "requests": cost.requests,
         },
     )
+    assert cost.requests <= REQUESTS_MAX
+    assert cost.text_bytes <= TEXT_BYTES_MAX
+    assert cost.bytes_by_kind["Script"] <= SCRIPT_BYTES_MAX
+    assert cost.all_bytes <= ALL_BYTES_MAX
+    assert lcp <= promised(LCP_MS_MAX)
+    assert shift <= CLS_MAX
+    assert tbt <= promised(TBT_MS_MAX)
 
 
 async def test_the_page_is_there_on_the_slowest_line(
     browser: Browser, store: Boutique, dressed: dict[str, Visit]
 ) -> None:
     cost = await measure(browser, dressed["open"], SLOW_3G, store.base_url)
-    assert cost.lcp_ms <= LCP_3G_MS_MAX
+    assert cost.lcp_ms <= promised(LCP_3G_MS_MAX)
 
 
 async def test_what_the_script_asks_for_again_and_again_is_small(

@@ -8,6 +8,7 @@ from playwright.async_api import expect
 
 from support.boutique import Boutique
 from support.chromium import DESKTOP, PHONE, Screen
+from support.platform import promised
 from support.shopper import Door
 from vintem.kit.clock import utc_now
 
@@ -24,7 +25,7 @@ async def test_an_open_page_turns_over_when_its_session_expires(
     await buyer.sees("Finalizar pagamento")
     began = time.monotonic()
     await buyer.sees("Este checkout expirou")
-    assert time.monotonic() - began <= 2.0 + NOTICED_SECONDS_MAX
+    assert time.monotonic() - began <= promised(2.0 + NOTICED_SECONDS_MAX)
     await buyer.reads("Nenhum valor foi cobrado.")
     await expect(buyer.page.get_by_role("button", name="Recomeçar")).to_have_count(0)
 
@@ -108,7 +109,7 @@ async def test_an_expired_page_that_is_still_open_shows_late_money(
     await store.simulate(payment["transactionId"], "paid")
     # What a buyer does who comes back from the app of the bank.
     await buyer.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    await buyer.sees("Pagamento confirmado", seconds=NOTICED_SECONDS_MAX)
+    await buyer.sees("Pagamento confirmado", seconds=promised(NOTICED_SECONDS_MAX))
     await expect(buyer.page.get_by_text("expirou")).to_have_count(0)
 
 
@@ -120,7 +121,7 @@ async def test_a_cancelled_session_says_that_nothing_was_charged(
     buyer = await door.enter(visit)
     await buyer.sees_state("pix_shown")
     await store.cancel(visit)
-    await buyer.sees("Pagamento cancelado", seconds=NOTICED_SECONDS_MAX)
+    await buyer.sees("Pagamento cancelado", seconds=promised(NOTICED_SECONDS_MAX))
     await buyer.reads("Nenhum valor foi cobrado.")
     buyer.watch.statuses.add(410)
     again = await buyer.page.reload()

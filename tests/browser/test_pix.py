@@ -13,6 +13,7 @@ from playwright.async_api import expect
 
 from support.boutique import PRICE, Boutique
 from support.chromium import DESKTOP, PHONE, Screen
+from support.platform import promised
 from support.shopper import Door, codes_of
 from support.sink import running_sink
 from vintem.brazil.br_code import parse_br_code
@@ -45,7 +46,7 @@ async def test_the_page_notices_a_payment_within_five_seconds(
         await store.simulate(payment["id"], "paid")
         seconds = await buyer.until_paid(since=time.monotonic())
 
-        assert seconds <= PAID_SECONDS_MAX
+        assert seconds <= promised(PAID_SECONDS_MAX)
         assert await buyer.page.evaluate("window.wasHere"), "the page was loaded again"
         assert "Pagamento confirmado" in await buyer.page.title()
         await expect(buyer.page.locator("[role=status]#live")).to_have_text(
@@ -129,7 +130,7 @@ async def test_the_code_is_copied_byte_for_byte(door: Door, store: Boutique) -> 
     assert await buyer.page.evaluate("navigator.clipboard.readText()") == code
     await expect(buyer.page.locator("#live")).to_have_text("Código copiado")
     await expect(button).to_contain_text("Copiar código Pix")
-    assert 2.0 <= time.monotonic() - copied <= 5.0
+    assert 2.0 <= time.monotonic() - copied <= promised(5.0)
     box = await button.bounding_box()
     assert box is not None
     assert box["height"] >= 48
