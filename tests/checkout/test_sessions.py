@@ -1,5 +1,6 @@
 """Sessions: opened, read by their buyers, listed by their company, over by time."""
 
+import asyncio
 import hashlib
 import json
 from datetime import timedelta
@@ -367,3 +368,11 @@ async def test_a_suspended_company_opens_and_takes_nothing(store: Storefront) ->
     reply = await basket.call("POST", "/card-tokens", raw_card())
     assert_refused(reply, ErrorCode.COMPANY_SUSPENDED, status=403)
     assert (await basket.call("GET")).status == 200
+
+
+async def test_the_same_key_at_the_same_time_opens_one_session(store: Storefront) -> None:
+    body = {"productId": store.product.product_id}
+    replies = await asyncio.gather(*(store.order(body, key="storm") for _ in range(12)))
+    assert sorted(reply.status for reply in replies) == [200] * 11 + [201]
+    assert len({reply.data["sessionId"] for reply in replies}) == 1
+    assert sum("checkoutUrl" in reply.data for reply in replies) == 1

@@ -164,7 +164,8 @@ create index checkout_session_status on checkout_session
 create index checkout_session_external_ref on checkout_session
     (company_id, environment, external_ref, created_at desc, session_id desc)
     where external_ref is not null;
-create index checkout_session_due on checkout_session (company_id, due_at)
+-- By time first: every session that is not over is due one day, and few are due now.
+create index checkout_session_due on checkout_session (due_at, company_id)
     where due_at is not null;
 comment on table checkout_session is
     'distributed: what one buyer is asked to pay; due_at is when the worker must look at it';
