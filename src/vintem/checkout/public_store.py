@@ -34,15 +34,26 @@ APPEARANCE_COLUMNS: Final = """
     a.background_color, a.banners
 """
 
+# Each row is looked up by its key: a limit keeps plans of empty tables from reading whole ones.
 FIND_PUBLIC: Final = f"""
 select s.*, {MERCHANT_COLUMNS}, {APPEARANCE_COLUMNS}, {PAYMENT_COLUMNS}
-from checkout_session_token k
-join checkout_session s on s.company_id = k.company_id and s.session_id = k.session_id
-join company c on c.company_id = k.company_id
-left join checkout_appearance a on a.company_id = s.company_id
-    and a.environment = s.environment and a.version = s.appearance_version
-left join transaction t on t.company_id = s.company_id and t.transaction_id = s.transaction_id
-where k.token_digest = any($1::bytea[])
+from unnest($1::bytea[]) as d (digest)
+cross join lateral (
+    select * from checkout_session_token where token_digest = d.digest limit 1
+) as k
+cross join lateral (
+    select * from checkout_session
+    where company_id = k.company_id and session_id = k.session_id limit 1
+) as s
+cross join lateral (select * from company where company_id = k.company_id limit 1) as c
+left join lateral (
+    select * from checkout_appearance where company_id = s.company_id
+        and environment = s.environment and version = s.appearance_version limit 1
+) as a on true
+left join lateral (
+    select * from transaction
+    where company_id = s.company_id and transaction_id = s.transaction_id limit 1
+) as t on true
 """  # noqa: S608 - put together from constants
 
 
