@@ -33,6 +33,7 @@ LCP_MS_MAX = 1_200
 LCP_3G_MS_MAX = 2_000
 CLS_MAX = 0.02
 TBT_MS_MAX = 50
+LONG_TASK_MS = 50
 ROUNDS = 5
 
 
@@ -49,14 +50,19 @@ SLOW_4G = Line(150, 1_600_000, 4)
 SLOW_3G = Line(400, 400_000, 4)
 
 OBSERVE = """
-window.seen = {lcp: 0, cls: 0, tbt: 0};
+window.seen = {lcp: 0, cls: 0, fcp: 0, tasks: []};
 new PerformanceObserver(list => { for (const one of list.getEntries()) seen.lcp = one.startTime })
     .observe({type: 'largest-contentful-paint', buffered: true});
 new PerformanceObserver(list => {
     for (const one of list.getEntries()) if (!one.hadRecentInput) seen.cls += one.value;
 }).observe({type: 'layout-shift', buffered: true});
 new PerformanceObserver(list => {
-    for (const one of list.getEntries()) seen.tbt += Math.max(0, one.duration - 50);
+    for (const one of list.getEntries()) {
+        if (one.name === 'first-contentful-paint') seen.fcp = one.startTime;
+    }
+}).observe({type: 'paint', buffered: true});
+new PerformanceObserver(list => {
+    for (const one of list.getEntries()) seen.tasks.push([one.startTime, one.duration]);
 }).observe({type: 'longtask', buffered: true});
 """
 
@@ -123,7 +129,12 @@ async def measure(browser: Browser, visit: Visit, line: Line, base_url: str) -> 
         kind = kinds.get(number, "Other")
         by_kind[kind] = by_kind.get(kind, 0) + size
     requests = sum("poll=1" not in request.url for request in watch.requests)
-    return Cost(seen["lcp"], seen["cls"], seen["tbt"], requests, by_kind)
+    # What keeps the page from answering once there is something on it to press.
+    blocked = sum(
+        max(0.0, started + took - max(started, seen["fcp"]) - LONG_TASK_MS)
+        for started, took in seen["tasks"]
+    )
+    return Cost(seen["lcp"], seen["cls"], blocked, requests, by_kind)
 
 
 def photograph(width: int, height: int) -> bytes:
@@ -197,7 +208,8 @@ async def test_the_page_is_light_and_quick_on_a_slow_line(
     assert cost.all_bytes <= ALL_BYTES_MAX
     assert lcp <= promised(LCP_MS_MAX)
     assert shift <= CLS_MAX
-    assert tbt <= promised(TBT_MS_MAX)
+    # A busy machine stretches a task, and with it all of what is left above the first 50 ms.
+    assert tbt + LONG_TASK_MS <= promised(TBT_MS_MAX + LONG_TASK_MS)
 
 
 async def test_the_page_is_there_on_the_slowest_line(
