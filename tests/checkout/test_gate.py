@@ -39,7 +39,7 @@ async def own(settings: Settings, database: Database) -> AsyncIterator[Api]:
 @pytest.fixture
 async def basket(own: Api, database: Database) -> Basket:
     store = await new_storefront(own, database)
-    await store.set_up(domains=["loja.example", "*.shop.example", "localhost:3000"])
+    await store.set_up(domains=["Loja.example", "*.shop.example", "localhost:3000"])
     return await store.open()
 
 

@@ -50,7 +50,7 @@ from vintem.transactions.service import Transactions, move_due
 T = TypeVar("T")
 
 # More by a switch: PROOF_RUNS=10000.
-RUNS = int(os.environ.get("PROOF_RUNS", "25"))
+RUNS = int(os.environ.get("PROOF_RUNS", "15"))
 STEPS = 60
 # Ahead of the clock, so that no charge seems to have waited.
 START = datetime(2040, 3, 10, 15, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """What happens to companies and keys."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -151,8 +151,9 @@ async def get_storefront(db: Connection, company_id: int) -> Storefront:
 
 async def set_storefront(db: Connection, company_id: int, storefront: Storefront) -> Storefront:
     """Set all of how a company shows itself to buyers; the next page follows it."""
-    await store.update_storefront(db, company_id, storefront)
-    return storefront
+    kept = replace(storefront, domains=[domain.lower() for domain in storefront.domains])
+    await store.update_storefront(db, company_id, kept)
+    return kept
 
 
 async def find_payee(db: Connection, company_id: int, environment: str) -> Caller:
