@@ -36,6 +36,7 @@ STATES: Final = (
     "link_inactive",
 )
 SCREENS: Final = {"phone": PHONE, "desktop": DESKTOP}
+WIDTHS_MAX: Final = {"phone": 540, "desktop": 1_280}
 DARK: Final = ("pix_shown",)
 QUALITY: Final = 70
 COVER_HEIGHT: Final = 800
@@ -67,6 +68,7 @@ async def take(
 ) -> None:
     """Take one picture and keep it."""
     shown = await picture(browser, showcase.url(state, theme), screen, is_whole=True)
+    shown.thumbnail((WIDTHS_MAX[device], shown.height))
     suffix = "" if theme == "light" else f"-{theme}"
     save(shown, FOLDER / f"{state}-{device}{suffix}.webp")
 

@@ -187,7 +187,9 @@ class Boutique:
     async def publish(self, **changed: object) -> Appearance:
         """Let new sessions look so."""
         known = {"version": 0, "display_name": "Loja Exemplo"}
-        wanted = Appearance(**{**known, **changed})  # type: ignore[arg-type]
+        return await self.show(Appearance(**{**known, **changed}))  # type: ignore[arg-type]
+
+    async def show(self, wanted: Appearance) -> Appearance:
         return await catalogue.publish_appearance(self.database, self.scope, wanted, now=utc_now())
 
     async def coupon(
