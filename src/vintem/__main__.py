@@ -20,6 +20,7 @@ from vintem.command_line import (
     complaint,
     complaints,
     console,
+    local_time,
     run,
     show,
     start,
@@ -29,7 +30,7 @@ from vintem.companies import service as companies
 from vintem.companies.model import ApiKey, Environment, KeyType
 from vintem.company_commands import company_app
 from vintem.demo import run_demo
-from vintem.kit.clock import public_time, utc_now
+from vintem.kit.clock import utc_now
 from vintem.resources import open_database
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database
@@ -193,7 +194,7 @@ def key_list(company: CompanyId, data: Data = None) -> None:
     found = with_database(
         start(data=data), lambda database, _: companies.list_keys(database, company)
     )
-    table = Table("Id", "Key", "Label", "Status", "Made", "Last used", "From")
+    table = Table("Id", "Key", "Label", "Status", "Made (Brasília)", "Last used (Brasília)", "From")
     now = utc_now()
     for key in found:
         table.add_row(
@@ -201,8 +202,8 @@ def key_list(company: CompanyId, data: Data = None) -> None:
             f"{key.type}_{key.environment}_…{key.last_four}",
             escape(key.label),
             key_status(key, now),
-            public_time(key.created_at),
-            public_time(key.last_used_at) if key.last_used_at else "never",
+            local_time(key.created_at),
+            local_time(key.last_used_at, otherwise="never"),
             ", ".join(str(network) for network in key.allowed_networks) or "anywhere",
         )
     show(table)
@@ -277,7 +278,7 @@ def key_status(key: ApiKey, now: datetime) -> str:
     if key.expires_at is None:
         return "[green]works[/]"
     if key.works_at(now):
-        return f"[yellow]until {public_time(key.expires_at)}[/]"
+        return f"[yellow]until {local_time(key.expires_at)} Brasília[/]"
     return "[red]ended[/]"
 
 

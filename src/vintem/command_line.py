@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from vintem import launch
 from vintem.companies import service as companies
+from vintem.kit.clock import BUSINESS_ZONE
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgresError
@@ -133,6 +135,13 @@ def complaint(sentence: str) -> typer.Exit:
         f"[bold red]vintem:[/] {escape(logs.redact_secrets(sentence))}", soft_wrap=True
     )
     return typer.Exit(2)
+
+
+def local_time(moment: datetime | None, *, otherwise: str = "–") -> str:
+    """Write a moment by the clock of Brasília, as a table's heading says; no zone of its own."""
+    if moment is None:
+        return otherwise
+    return moment.astimezone(BUSINESS_ZONE).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def show(table: Table) -> None:

@@ -10,7 +10,16 @@ from rich.table import Table
 from vintem.brazil.cards import INSTALLMENTS_MAX, MONTHLY_RATE_BASIS_POINTS_MAX
 from vintem.brazil.documents import format_document, normalise_cnpj, normalise_cpf
 from vintem.brazil.installments import CardInterest, installment_table
-from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
+from vintem.command_line import (
+    CompanyId,
+    Data,
+    complaint,
+    console,
+    local_time,
+    show,
+    start,
+    with_database,
+)
 from vintem.companies import service as companies
 from vintem.companies.model import (
     LIMIT_MAX,
@@ -20,7 +29,7 @@ from vintem.companies.model import (
     ImplicitProtection,
     Method,
 )
-from vintem.kit.clock import public_time, utc_now
+from vintem.kit.clock import utc_now
 from vintem.launch import require_pepper
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
@@ -98,7 +107,14 @@ def company_list(data: Data = None) -> None:
     """List the companies."""
     found = with_database(start(data=data), lambda database, _: companies.list_companies(database))
     table = Table(
-        "Company", "Name", "Document", "Status", "Tx/s", "Withdrawals/min", "Requests/min", "Since"
+        "Company",
+        "Name",
+        "Document",
+        "Status",
+        "Tx/s",
+        "Withdrawals/min",
+        "Requests/min",
+        "Since (Brasília)",
     )
     for company in found:
         limits = company.limits
@@ -110,7 +126,7 @@ def company_list(data: Data = None) -> None:
             str(limits.transactions_per_second),
             str(limits.withdrawals_per_minute),
             str(limits.requests_per_minute),
-            public_time(company.created_at),
+            local_time(company.created_at),
         )
     show(table)
 

@@ -76,10 +76,14 @@ class DemoCheckout:
 
 @dataclass(frozen=True, slots=True)
 class DemoCompany:
-    """What demo.json keeps: the company's public id, and its keys by their name there."""
+    """What demo.json keeps: the company's public id, its keys by their name there, and where it is.
+
+    That is where the API was when it last started; commands of the same folder find it by this.
+    """
 
     company_id: str
     keys: Mapping[str, str]
+    base_url: str | None = None
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -108,7 +112,11 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
             platform = Platform(complete, api_processes=1, has_worker=True)
             running.push_async_callback(platform.stop)
             await platform.until_ready()
-            await asyncio.to_thread(announce, demo, storefront, platform, ready_file, console)
+            located = replace(demo, base_url=platform.base_url)
+            write_private(settings.data / "demo.json", shown(located))
+            await asyncio.to_thread(
+                announce, located, storefront, platform.base_url, ready_file, console
+            )
         await stopping.wait()
         console.print("\n[dim]Stopping …[/]")
     console.print("[dim]Everything is stopped; the data stays where it is.[/]")
@@ -147,7 +155,7 @@ async def seed(database: Database, data: Path, *, pepper: bytes, console: Consol
     demo = replace(known, keys=keys)
     if demo != kept:
         # The file comes first: a start that dies here finds it, and makes the same company.
-        write_private(file, {"companyId": demo.company_id, **demo.keys})
+        write_private(file, shown(demo))
     if is_there and demo != kept:
         console.print("[yellow]Keys in demo.json do not work here: new ones were made.[/]")
 
@@ -251,31 +259,29 @@ def read_demo(file: Path) -> DemoCompany | None:
     if not file.exists():
         return None
     content = json.loads(file.read_text())
-    return DemoCompany(content["companyId"], {name: content[name] for name in KEYS})
+    keys = {name: content[name] for name in KEYS}
+    return DemoCompany(content["companyId"], keys, content.get("baseUrl"))
+
+
+def shown(demo: DemoCompany) -> Mapping[str, str | None]:
+    """What demo.json and the ready file hold."""
+    return {"baseUrl": demo.base_url, "companyId": demo.company_id, **demo.keys}
 
 
 def announce(
     demo: DemoCompany,
     storefront: DemoCheckout,
-    platform: Platform,
+    base_url: str,
     ready_file: Path | None,
     console: Console,
 ) -> None:
     """Tell scripts and people that it runs, and how to use it."""
     if ready_file is not None:
-        write_private(
-            ready_file,
-            {
-                "baseUrl": platform.base_url,
-                "companyId": demo.company_id,
-                **demo.keys,
-                **storefront.shown(platform.base_url),
-            },
-        )
-    console.print(welcome(demo, storefront, platform.base_url))
+        write_private(ready_file, {**shown(demo), **storefront.shown(base_url)})
+    console.print(welcome(demo, storefront, base_url))
     console.print("Your first call, ready to paste:\n")
     # Printed without wrapping or markup, so that it can be copied whole.
-    line = f'curl -s {platform.base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
+    line = f'curl -s {base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
     console.print(line, style="bold green", soft_wrap=True, highlight=False, markup=False)
     console.print("\n[dim]Press Ctrl-C to stop.[/]")
 

@@ -78,7 +78,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     failpoints.arm(Path(settings.failpoints) if settings.failpoints else None)
     sealer = Sealer(pepper)
     payouts = PayoutSimulator(database)
-    dispatcher = Dispatcher(database, payouts, sealer)
+    dispatcher = Dispatcher(database, payouts, sealer, Environment.TEST)
     callback_secret = derive(pepper, b"callbacks of " + SIMULATOR.encode())
     simulator = Simulator(
         database,

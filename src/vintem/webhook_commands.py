@@ -14,7 +14,7 @@ from rich.markup import escape
 from vintem.command_line import Data, complaint, console, run, start, with_database
 from vintem.companies import service as companies
 from vintem.companies.model import Environment
-from vintem.demo import read_demo
+from vintem.demo import DemoCompany, read_demo
 from vintem.kit.clock import public_time, utc_now
 from vintem.runtime.db import Database
 from vintem.runtime.outbound import CallFailedError, ForbiddenAddressError, Outbound
@@ -54,9 +54,10 @@ def listen(
 ) -> None:
     """Print a company's events as they happen and forward them, with nothing to register."""
     settings = start(data=data)
-    company_id = company or demo_value(settings.data, "companyId")
-    if company_id is None:
+    demo = find_demo(settings.data)
+    if company is None and demo is None:
         raise complaint("Name the company with --company: there is no demo in the data folder.")
+    company_id = company or (demo.company_id if demo else "")
 
     async def hear(database: Database, _settings: Settings) -> None:
         found = await companies.get_company(database, company_id)
@@ -117,7 +118,7 @@ def trigger(
         str | None, typer.Option(help="A secret test key; the demo's when left out.")
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="Where the API is; by the settings when left out.")
+        str | None, typer.Option(help="Where the API is; the demo's when left out.")
     ] = None,
     amount: Annotated[int, typer.Option(min=100, help="Cents of the payment.")] = 1_000,
     data: Data = None,
@@ -128,11 +129,13 @@ def trigger(
     if statuses is None:
         kinds = ", ".join([*(f"transaction.{status}" for status in Status), REFUND])
         raise complaint(f"{kind} cannot be triggered; these can: {kinds}.")
-    secret_key = key or demo_value(settings.data, "testSecretKey")
-    if secret_key is None:
+    demo = find_demo(settings.data)
+    if key is None and demo is None:
         raise complaint("Give a test key with --key: there is no demo in the data folder.")
-    address = url or settings.public_url or f"http://{settings.host}:{settings.port}"
-    run(go_through(address, secret_key, kind, statuses, amount))
+    secret_key = key or (demo.keys["testSecretKey"] if demo else "")
+    by_settings = settings.public_url or f"http://{settings.host}:{settings.port}"
+    address = url or (demo.base_url if demo else None) or by_settings
+    run(go_through(address.rstrip("/"), secret_key, kind, statuses, amount))
 
 
 def moves_to(kind: str) -> Sequence[Status] | None:
@@ -182,11 +185,18 @@ async def call(
     session: aiohttp.ClientSession, url: str, body: Mapping[str, object]
 ) -> Mapping[str, Any]:
     """Make one call, or say in a sentence what is wrong with it."""
+    address = url.partition("/v1/")[0]
     try:
         async with session.post(url, json=body) as response:
-            answer: Mapping[str, Any] = await response.json()
-    except (aiohttp.ClientError, TimeoutError, ValueError) as fault:
-        raise complaint(f"The API at {url} does not answer: {fault}.") from None
+            answer: object = await response.json()
+    except (aiohttp.ContentTypeError, ValueError):
+        answer = None
+    except (aiohttp.ClientError, TimeoutError):
+        raise complaint(
+            f"Nobody answers at {address}: start the demo, or say where the API is with --url."
+        ) from None
+    if not isinstance(answer, dict) or "success" not in answer:
+        raise complaint(f"What answers at {address} is another program: give the right --url.")
     if not answer["success"]:
         error = answer["error"]
         raise complaint(f"{error['code']}: {error['message']}")
@@ -194,12 +204,11 @@ async def call(
     return data
 
 
-def demo_value(data: Path, name: str) -> str | None:
-    """What demo.json says of the demo company, or nothing where there is no demo."""
+def find_demo(data: Path) -> DemoCompany | None:
+    """The demo of a data folder, or nothing where there is none."""
     try:
-        demo = read_demo(data / "demo.json")
+        return read_demo(data / "demo.json")
     except OSError:
         return None
-    if demo is None:
-        return None
-    return demo.company_id if name == "companyId" else demo.keys[name]
+    except (ValueError, KeyError):
+        raise complaint(f"{data / 'demo.json'} cannot be read; start the demo anew.") from None

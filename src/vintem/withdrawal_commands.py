@@ -1,23 +1,34 @@
 """The commands about money going out: second persons, the kill switch, what is held to what."""
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from vintem.command_line import CompanyId, Data, complaint, console, show, start, with_database
+from vintem.command_line import (
+    CompanyId,
+    Data,
+    complaint,
+    console,
+    local_time,
+    show,
+    start,
+    with_database,
+)
 from vintem.companies import service as companies
-from vintem.companies.model import WithdrawalRules
+from vintem.companies.model import Company, WithdrawalPolicy, WithdrawalRules
 from vintem.company_commands import company_app
-from vintem.kit.clock import public_time, utc_now
+from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.runtime.db import Database
 from vintem.settings import Settings
 from vintem.withdrawals import service as withdrawals
-from vintem.withdrawals.model import Status, Withdrawal
+from vintem.withdrawals.model import Decision, Entry, Status, Withdrawal
+from vintem.withdrawals.record import masked_destination
 
 NO_LIMIT: Final = -1
 CENTS_MAX: Final = 1_000_000_000_000
@@ -41,21 +52,125 @@ def withdrawal_list(
 
     async def find(
         database: Database, _settings: Settings
-    ) -> tuple[Sequence[Withdrawal], dict[int, str]]:
+    ) -> tuple[Sequence[Withdrawal], Mapping[int, str], Mapping[tuple[int, str], str]]:
         found = await withdrawals.list_by_status(database, status)
         known = await companies.list_companies(database)
-        return found, {company.company_id: company.public_id for company in known}
+        names = {company.company_id: company.public_id for company in known}
+        return found, names, await withdrawals.approval_reasons(database, found)
 
-    found, names = with_database(start(data=data), find)
-    table = Table("Withdrawal", "Company", "Environment", "Method", "Debits (cents)", "Since")
+    found, names, reasons = with_database(start(data=data), find)
+    if not found:
+        console.print(f"No withdrawal is {status}.")
+        return
+    table = Table(
+        "Withdrawal",
+        "Company",
+        "Environment",
+        "To",
+        "Debits (cents)",
+        "externalRef",
+        "Since (Brasília)",
+        "Reason",
+    )
     for each in found:
+        why = reasons.get((each.company_id, each.withdrawal_id), "–")
         table.add_row(
             each.withdrawal_id,
             names[each.company_id],
             each.environment,
-            each.method,
+            escape(masked_destination(each)),
             str(each.total_debited),
-            public_time(each.created_at),
+            escape(each.external_ref or "–"),
+            local_time(each.created_at),
+            escape(why if each.failure is None else each.failure.reason),
+        )
+    show(table)
+
+
+@withdrawal_app.command("show")
+def withdrawal_show(withdrawal: WithdrawalId, data: Data = None) -> None:
+    """Show a withdrawal, and all that happened to it: statuses, decisions, its provider's words."""
+
+    async def find(
+        database: Database, _settings: Settings
+    ) -> tuple[Withdrawal, str, Sequence[Entry]]:
+        found = await withdrawals.find_anywhere(database, withdrawal)
+        known = await companies.list_companies(database)
+        [owner] = [each.public_id for each in known if each.company_id == found.company_id]
+        return found, owner, await withdrawals.history(database, found)
+
+    try:
+        found, owner, entries = with_database(start(data=data), find)
+    except Refusal:
+        raise complaint(f"{withdrawal} does not exist.") from None
+    failure = found.failure
+    about = Table(show_header=False)
+    for name, value in (
+        ("Withdrawal", found.withdrawal_id),
+        ("Company", owner),
+        ("Environment", found.environment),
+        ("Status", found.status),
+        ("To", masked_destination(found)),
+        ("Recipient gets (cents)", str(found.net_amount)),
+        ("Fee (cents)", str(found.fee)),
+        ("Debits (cents)", str(found.total_debited)),
+        ("externalRef", found.external_ref or "–"),
+        ("Asked for by", found.requested_by),
+        ("Request to the provider", found.request_id or "–"),
+        ("endToEndId or hash", found.end_to_end_id or found.tx_hash or "–"),
+        ("Failure", "–" if failure is None else f"{failure.code}: {failure.reason}"),
+        ("Looked at next (Brasília)", local_time(found.due_at)),
+    ):
+        about.add_row(name, escape(value))
+    show(about)
+    happened = Table("When (Brasília)", "What", "By", "Reason")
+    for entry in entries:
+        happened.add_row(local_time(entry.at), entry.what, escape(entry.by), escape(entry.note))
+    show(happened)
+
+
+@withdrawal_app.command("rules")
+def withdrawal_rules(data: Data = None) -> None:
+    """Show what the withdrawals of each company are held to, and which are paused."""
+
+    async def find(
+        database: Database, _settings: Settings
+    ) -> tuple[Decision | None, Sequence[tuple[Company, WithdrawalPolicy, Decision | None]]]:
+        rows = []
+        for company in await companies.list_companies(database):
+            policy = await companies.withdrawal_policy(database, company.company_id)
+            pause = await withdrawals.pause_of(database, company.company_id)
+            rows.append((company, policy, pause))
+        return await withdrawals.pause_of(database, None), rows
+
+    everybody, rows = with_database(start(data=data), find)
+    if everybody is None:
+        console.print("Withdrawals are not paused for the whole platform.")
+    else:
+        console.print(
+            f"[red]The withdrawals of every company are paused[/]: {words_of(everybody)}",
+            soft_wrap=True,
+        )
+    table = Table(
+        "Company",
+        "At most (cents)",
+        "A day (cents)",
+        "Second person above (cents)",
+        "for new destinations",
+        "for crypto",
+        "Paused",
+    )
+    for company, policy, pause in rows:
+        rules = policy.rules
+        table.add_row(
+            company.public_id,
+            *(
+                "any" if each is None else str(each)
+                for each in (rules.cents_max, rules.daily_cents_max, rules.automatic_cents_max)
+            ),
+            "yes" if rules.approves_new_destinations else "no",
+            "yes" if rules.approves_crypto else "no",
+            pause_words(company, policy, pause),
         )
     show(table)
 
@@ -149,6 +264,20 @@ def company_set_withdrawal_rules(
         f" {'yes' if rules.approves_crypto else 'no'}",
         soft_wrap=True,
     )
+
+
+def pause_words(company: Company, policy: WithdrawalPolicy, pause: Decision | None) -> str:
+    """Say whether a company's withdrawals are paused, and by whom."""
+    if pause is not None:
+        return words_of(pause)
+    if company.is_suspended:
+        return "the company is suspended"
+    return "with every company's" if policy.is_paused else "no"
+
+
+def words_of(pause: Decision) -> str:
+    """Who paused withdrawals, when and why."""
+    return escape(f"{local_time(pause.at)} Brasília, {pause.decided_by}: {pause.reason}")
 
 
 def decide(

@@ -108,6 +108,16 @@ async def disable_unreachable_webhooks(resources: Resources) -> int:
     return await deliveries.disable_unreachable(resources.database)
 
 
+async def end_refused_deliveries(resources: Resources) -> int:
+    """End what waits for endpoints that want no more, or were deleted."""
+    return await webhooks.end_all_refused(resources.database, now=utc_now())
+
+
+async def retire_webhook_lanes(resources: Resources) -> int:
+    """Delete the lanes of postbacks that nothing is sent on any more."""
+    return await webhooks.retire_lanes(resources.database, now=utc_now())
+
+
 async def forget_old_deliveries(resources: Resources) -> int:
     """Delete the deliveries of webhooks that nobody can list any more."""
     return await webhooks.forget_old(resources.database, now=utc_now())
@@ -123,10 +133,12 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("withdrawals", 0.5, send_withdrawals),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
     Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
+    Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
+    Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
 )
 
 

@@ -1,13 +1,18 @@
 """Bodies, queries and idempotency keys: strict, with every fault named, in the promised order."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import typing
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Meta
 
 from support.api import Api, HttpReply, Tenant, assert_refused, new_tenant
 from vintem.api.body import BODY_BYTES_MAX, FAULTS_MAX, NESTING_MAX
+from vintem.api.call import MUST
+from vintem.api.routes import TABLE
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
 
@@ -659,3 +664,65 @@ async def test_a_query_is_checked_after_key_and_limit(api: Api, database: Databa
     assert fields_of(await api.get(bad, key=tenant.sk_test)) == ["page"]
     limited = await api.get(bad, key=tenant.sk_test)
     assert_refused(limited, ErrorCode.RATE_LIMIT_EXCEEDED, status=429)
+
+
+def patterns_of(declared: object) -> Iterator[Meta]:
+    """What every part of a shape says that has a pattern."""
+    if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
+        for field in msgspec.structs.fields(declared):
+            yield from patterns_of(field.type)
+    for meta in getattr(declared, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.pattern is not None:
+            yield meta
+    for part in typing.get_args(declared):
+        yield from patterns_of(part)
+
+
+def test_every_pattern_of_every_route_is_also_said_in_words() -> None:
+    shapes = [shape for route in TABLE for shape in (route.body, route.query) if shape is not None]
+    found = [meta for shape in shapes for meta in patterns_of(shape)]
+    assert len(found) > 10
+    assert [meta for meta in found if not (meta.extra or {}).get(MUST)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "said"),
+    [
+        (
+            "/v1/transactions",
+            {"customer": {"email": "nobody"}},
+            "customer.email",
+            "must be an e-mail address",
+        ),
+        (
+            "/v1/transactions",
+            {"customer": {"document": {"type": "rg"}}},
+            "customer.document.type",
+            "must be cpf or cnpj",
+        ),
+        (
+            "/v1/transactions",
+            {"paymentMethod": "cash"},
+            "paymentMethod",
+            "must be pix, credit_card or boleto",
+        ),
+        ("/v1/withdrawals", {"method": "ted"}, "method", "must be pix, fiat or crypto"),
+        (
+            "/v1/sandbox/withdrawals/wd_x/simulate",
+            {"failureCode": "not so"},
+            "failureCode",
+            "must be capital letters, digits and _, such as PIX_KEY_NOT_FOUND",
+        ),
+        (
+            "/v1/sandbox/withdrawals/wd_x/simulate",
+            {"status": "paid"},
+            "status",
+            "must be pending, pending_approval, processing, completed, failed or cancelled",
+        ),
+    ],
+)
+async def test_what_a_field_must_be_is_said_in_words(
+    api: Api, tenant: Tenant, path: str, body: object, field: str, said: str
+) -> None:
+    reply = await api.post(path, key=tenant.sk_test, json=body)
+    assert (field, said) in faults_of(reply)

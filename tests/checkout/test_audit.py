@@ -6,7 +6,7 @@ import pytest
 
 from support.api import complaints
 from support.storefront import Storefront
-from vintem.checkout.invariants import INVARIANTS
+from vintem.audit.checkout import INVARIANTS
 
 
 class _UndoError(Exception):

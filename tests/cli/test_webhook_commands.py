@@ -44,9 +44,10 @@ async def test_events_are_printed_and_forwarded_with_nothing_registered(running:
 
 
 async def trigger(running: Running, kind: str) -> str:
-    words = ["trigger", kind, "--url", running.base_url, "--data", str(running.data)]
-    said = await vintem(*words)
+    # It knows by itself where the demo is, though that is another port than the settings name.
+    said = await vintem("trigger", kind, "--data", str(running.data))
     assert said.status == 0, said.text
+    assert len(said.out.splitlines()) == 1
     return said.out
 
 
@@ -74,15 +75,27 @@ async def test_the_postback_secret_is_printed_and_rotated(running: Running) -> N
 
 async def test_mistakes_are_said_in_a_sentence(running: Running, tmp_path: Path) -> None:
     data = ["--data", str(running.data)]
-    for words, sentence in (
-        (["trigger", "transaction.lost", *data], "cannot be triggered"),
-        (["trigger", "transaction.paid", "--data", str(tmp_path)], "--key"),
-        (["trigger", "transaction.paid", "--url", "http://127.0.0.1:1", *data], "does not answer"),
-        (["listen", "--forward-to", "http://10.0.0.1/", *data], "--forward-to"),
-    ):
-        said = await vintem(*words)
-        assert said.status == 2
-        assert sentence in said.err
+    spoiled = tmp_path / "spoiled"
+    spoiled.mkdir()
+    (spoiled / "demo.json").write_text("{")
+    paid = ["trigger", "transaction.paid"]
+    async with running_sink() as other:
+        for words, sentence in (
+            (["trigger", "transaction.lost", *data], "cannot be triggered"),
+            ([*paid, "--data", str(tmp_path)], "--key"),
+            ([*paid, "--data", str(spoiled)], "demo.json cannot be read"),
+            (
+                [*paid, "--url", "http://127.0.0.1:1", *data],
+                "Nobody answers at http://127.0.0.1:1:",
+            ),
+            ([*paid, "--url", other.url(""), *data], "is another program"),
+            ([*paid, "--key", "sk_test_x", *data], "INVALID_API_KEY: "),
+            (["listen", "--forward-to", "http://10.0.0.1/", *data], "--forward-to"),
+        ):
+            said = await vintem(*words)
+            assert said.status == 2
+            assert sentence in said.err
+            assert len(said.err.splitlines()) == 1, said.err
 
 
 @pytest.mark.parametrize("status", list(Status))

@@ -1,5 +1,6 @@
 """The operator's commands about money going out, on a running demo."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,8 @@ from support.api import Api, assert_refused, pix_order
 from support.platform import Running, client, demo, private_folder, promised, until, vintem
 from vintem.kit.errors import ErrorCode
 from withdrawals.till import pix_body
+
+MASKED_KEY = "email c***@example.com"
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +43,16 @@ async def status_of(bank: Running, api: Api, withdrawal_id: str) -> str:
     return str((await api.get(path, key=bank.ready["testSecretKey"])).data["status"])
 
 
-async def take(bank: Running, api: Api, amount: int) -> Any:
+async def take(bank: Running, api: Api, amount: int, **more: object) -> Any:
     key = bank.ready["testSecretKey"]
-    reply = await api.post("/v1/withdrawals", key=key, json=pix_body(amount))
+    reply = await api.post("/v1/withdrawals", key=key, json={**pix_body(amount), **more})
     assert reply.status == 201, reply.json
     return reply.data
+
+
+def brasilia(made: Any) -> str:
+    """When a withdrawal was made, as the commands write it."""
+    return str(made["createdAt"])[:19].replace("T", " ")
 
 
 async def test_a_second_person_decides_by_command(bank: Running) -> None:
@@ -55,13 +63,18 @@ async def test_a_second_person_decides_by_command(bank: Running) -> None:
         f"{company}: at most 5000 cents a withdrawal, any amount a day; a second person above"
         " 500 cents, for new destinations: no, for crypto: no\n"
     )
+    assert await say(bank, "withdrawal", "list") == "No withdrawal is pending_approval.\n"
     async with client(bank) as api:
-        good, bad = await take(bank, api, 1_000), await take(bank, api, 1_100)
+        good = await take(bank, api, 1_000, externalRef="pedido [7]")
+        bad = await take(bank, api, 1_100)
         assert good["status"] == bad["status"] == "pending_approval"
         listed = await say(bank, "withdrawal", "list")
-        assert good["id"] in listed
-        assert bad["id"] in listed
-        assert company in listed
+        for text in (good["id"], bad["id"], company, "pedido [7]", "Since (Brasília)"):
+            assert text in listed
+        assert "1000 cents are above the automatic limit of 500" in listed
+        assert brasilia(good) in listed
+        assert MASKED_KEY in listed
+        assert good["pixKey"] not in listed
         words = ["--reason", "known supplier", "--by", "ana"]
         said = await say(bank, "withdrawal", "approve", good["id"], *words)
         assert said == f"{good['id']} is approved\n"
@@ -75,11 +88,32 @@ async def test_a_second_person_decides_by_command(bank: Running) -> None:
         await until(is_done, seconds=promised(10))
     assert good["id"] not in await say(bank, "withdrawal", "list")
     assert good["id"] in await say(bank, "withdrawal", "list", "--status", "completed")
+    shown = await say(bank, "withdrawal", "show", good["id"])
+    assert good["pixKey"] not in shown
+    for text in (company, MASKED_KEY, "pedido [7]", "When (Brasília)", brasilia(good)):
+        assert text in shown
+    happened = re.findall(
+        r"pending_approval|approval_required|approved|pending|processing|completed",
+        shown[shown.index("When (Brasília)") :],
+    )
+    assert happened == [
+        "pending_approval",
+        "approval_required",
+        "pending",
+        "approved",
+        "processing",
+        "completed",
+    ]
+    assert "operator:ana" in shown
+    assert "known supplier" in shown
     complaint = await complain(bank, "withdrawal", "approve", good["id"], "--reason", "again")
     assert f"{good['id']} is completed: nobody has to decide." in complaint
     unknown = "wd_00000000000000000000000000"
-    complaint = await complain(bank, "withdrawal", "reject", unknown, "--reason", "x")
-    assert f"{unknown} does not exist." in complaint
+    for words in (["reject", unknown, "--reason", "x"], ["show", unknown]):
+        complaint = await complain(bank, "withdrawal", *words)
+        assert f"{unknown} does not exist." in complaint
+    said = await say(bank, "withdrawal", "rules")
+    assert re.search(rf"{company}\W+5000\W+any\W+500\W+no\W+no\W+no\W", said)
     said = await say(bank, *rules, "--automatic-cents", "-1", "--maximum-cents", "-1")
     assert "at most any amount a withdrawal" in said
 
@@ -92,11 +126,15 @@ async def test_the_kill_switch_works_at_once(bank: Running) -> None:
     )
     async with client(bank) as api:
         for pause, resume in switches:
-            await say(bank, *pause, "--reason", "alarm")
+            await say(bank, *pause, "--reason", "alarm", "--by", "ana")
+            said = await say(bank, "withdrawal", "rules")
+            assert "Brasília, operator:ana: alarm" in said
+            assert ("with every company's" in said) == (pause[0] == "withdrawal")
             reply = await api.post("/v1/withdrawals", key=key, json=pix_body(300))
             assert_refused(reply, ErrorCode.WITHDRAWALS_PAUSED, status=403)
             await say(bank, *resume, "--reason", "false alarm", "--by", "ana")
             await take(bank, api, 300)
+            assert "alarm" not in await say(bank, "withdrawal", "rules")
 
 
 async def test_an_unknown_company_is_named(bank: Running) -> None:

@@ -151,6 +151,11 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="I3 debt above zero",
         ),
         pytest.param(
+            {"I3"},
+            "update account set owes = true where code = 'available' and environment = 'test'",
+            id="I3 a debt that is none",
+        ),
+        pytest.param(
             {"I5"},
             "update account set version = version + 1 where code = 'payout'",
             id="I5 a version without a leg",
@@ -253,6 +258,18 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             from company
             """,
             id="U1 money that was told and not booked",
+        ),
+        pytest.param(
+            {"U2"},
+            """
+            insert into provider_callback (
+                company_id, provider, callback_id, environment, kind, reference, amount, state,
+                received_at
+            )
+            select company_id, 'bank', '1', 'test', 'refund.done', 'x', 5, 'applied', now()
+            from company
+            """,
+            id="U2 a refund that was told and not booked",
         ),
         pytest.param(
             {"P1"},

@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vintem.ledger import recipes
@@ -19,6 +19,7 @@ from vintem.ledger.model import (
     ScheduledRelease,
     Scope,
     Split,
+    Taken,
 )
 
 SCOPE = Scope(1, "test")
@@ -262,3 +263,32 @@ def test_an_unbalanced_posting_cannot_be_constructed(amount: int, error: int) ->
             "tx_1",
             [Leg(Account.BANK, -amount), Leg(Account.AVAILABLE, amount + error)],
         )
+
+
+@given(
+    parts=st.tuples(*[st.integers(0, 50)] * 3),
+    releases=st.lists(st.integers(1, 20), max_size=4),
+    data=st.data(),
+)
+def test_what_stays_of_held_money_is_the_rest_and_came_from_where_it_was_taken_last(
+    parts: tuple[int, int, int], releases: list[int], data: st.DataObject
+) -> None:
+    available, reserve, debt = parts
+    taken = [
+        Taken(f"tx_{place}", Account.RELEASE, 1, date(2026, 3, 10), amount)
+        for place, amount in enumerate(releases)
+    ]
+    if reserve:
+        taken.append(Taken("tx_r", Account.RESERVE, 1, date(2026, 6, 10), reserve))
+    split = Split(available, sum(releases), reserve, debt, taken)
+    assume(split.amount >= 2)
+    amount = data.draw(st.integers(1, split.amount - 1))
+    stays = recipes.leave(split, amount)
+    assert stays.amount == split.amount - amount
+    for account, whole in ((Account.RELEASE, stays.release), (Account.RESERVE, stays.reserve)):
+        assert sum(each.amount for each in stays.taken if each.account is account) == whole
+    # A part leaves in the order in which it was taken: nothing of what comes after one that stays.
+    before = (split.available, split.release, split.reserve, split.debt)
+    after = (stays.available, stays.release, stays.reserve, stays.debt)
+    touched = [place for place in range(4) if after[place] < before[place]]
+    assert all(after[place] == 0 for place in range(max(touched)))

@@ -290,11 +290,11 @@ async def test_addresses_of_our_own_network_are_not_fetched(
 async def test_a_name_that_leads_into_our_network_is_not_fetched(
     database: Database, tenant: Tenant, sink: Sink
 ) -> None:
-    async def resolve(host: str, port: int) -> list[str]:
+    def resolve(host: str, port: int) -> list[str]:
         del host, port
         return ["93.184.216.34", "127.0.0.1"]
 
-    rebinding = Outbound(resolve=resolve)
+    rebinding = Outbound(ask=resolve)
     with pytest.raises(Refusal, match="not on the open internet"):
         await service.rehost(
             database, rebinding, "https://loja.com.br:8443/x.png", use=Use.LOGO,

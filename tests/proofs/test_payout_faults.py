@@ -19,12 +19,14 @@ from support.api import Api, HttpReply
 from support.platform import Running, client, demo, promised, until, vintem
 from vintem.audit import audit
 from vintem.kit.clock import utc_now
+from vintem.ledger.model import Scope
 from vintem.providers.payout_simulator import answer_of
 from vintem.providers.payouts import Paid, Rejected
 from vintem.runtime.db import Database
 from vintem.runtime.embedded import EmbeddedPostgres
 from vintem.runtime.failpoints import Failpoint
-from vintem.withdrawals.service import PayoutNotice, apply_payout_notice
+from vintem.withdrawals.model import PayoutNotice
+from vintem.withdrawals.service import apply_payout_notice
 from withdrawals.till import disagreements, pix_body
 
 # More by a switch: PROOF_PAYOUT_KILLS=500.
@@ -153,7 +155,10 @@ async def notify(here: Bank, stopping: asyncio.Event) -> None:
             if row["request_id"] not in told:
                 told.add(row["request_id"])
                 notice = PayoutNotice(
-                    row["company_id"], f"notice-{row['request_id']}", row["request_id"], answer
+                    Scope(row["company_id"], "test"),
+                    f"notice-{row['request_id']}",
+                    row["request_id"],
+                    answer,
                 )
                 await asyncio.gather(
                     *(apply_payout_notice(here.database, notice, now=utc_now()) for _ in range(2))

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from support.api import TEST_PEPPER, Api, HttpReply
+from support.api import TEST_PEPPER, Api, HttpReply, Shop
 from vintem.kit.clock import epoch_seconds, utc_now
 from vintem.providers.faults import Fault, Faults
 from vintem.providers.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
 from vintem.providers.simulator import Simulator
+from vintem.runtime import metrics
 from vintem.runtime.crypto import derive
 from vintem.runtime.db import Database
 
@@ -63,3 +64,25 @@ async def send_all(api: Api, told: Sequence[object]) -> None:
     for each in told:
         reply = await send(api, each)
         assert reply.status == 200, reply.json
+
+
+def told(shop: Shop, kind: str, reference: str, **changed: object) -> dict[str, Any]:
+    """What a company's provider tells."""
+    return callback(shop.tenant.company.public_id, kind, reference, **changed)
+
+
+def alarms(cause: str) -> float:
+    """How often money was found that belongs to no payment, for a cause."""
+    counted = metrics.REGISTRY.get_sample_value("vintem_unclaimed_money_total", {"cause": cause})
+    return counted or 0.0
+
+
+async def state_of(shop: Shop, callback_id: str) -> tuple[str, str | None]:
+    """What became of a callback, and why."""
+    row = await shop.database.fetchrow(
+        "select state, cause from provider_callback where company_id = $1 and callback_id = $2",
+        shop.scope.company_id,
+        callback_id,
+    )
+    assert row is not None
+    return row["state"], row["cause"]

@@ -12,14 +12,16 @@ import asyncpg
 from support.api import Shop
 from vintem.ledger import store
 from vintem.runtime.db import Connection, Database
+from vintem.webhooks.statements import POSTBACK
 
-TABLES = ("transaction", "posting", "release_schedule", "release_day")
+TABLES = ("transaction", "posting", "release_schedule", "release_day", "webhook_delivery")
 DAYS = 40
 """How long ago the first payment was; the last one is of a minute ago."""
 POPULAR_REF = "assinatura"
 AMOUNT = 1_000
 SHOWN = 200
 """How many of the newest carry their whole record; the others are short, to be written soon."""
+POSTBACK_ORIGIN = "https://loja.example.com"
 SHORT = '{"pix":null,"customer":{"document":{"number":"*"}}}'
 
 # Payment n of a company: six in ten are pending, three were paid by card, one failed; the three
@@ -77,6 +79,33 @@ async def write_history(block: Connection, company_id: int, rows: int) -> None:
     )
     await store.insert_accounts(block, [company_id])
     await _book(block, company_id)
+    await _tell(block, company_id)
+
+
+async def _tell(block: Connection, company_id: int) -> None:
+    """Deliver an event of every third payment to one address; every tenth was ended there."""
+    await block.execute(
+        """
+        insert into webhook_lane (company_id, lane, environment)
+        values ($1, $2, 'test') on conflict do nothing
+        """,
+        company_id,
+        f"{POSTBACK}test {POSTBACK_ORIGIN}",
+    )
+    await block.execute(
+        """
+        insert into webhook_delivery (
+            company_id, delivery_id, environment, lane, entity_id, sequence, url, state, attempts,
+            tries, created_at, asked_at, finished_at)
+        select $1, 'dlv_' || lpad(n::text, 26, '0'), 'test', $2, id, 1, $3,
+            case n % 10 when 0 then 'ended' else 'delivered' end, 1, 1, created_at, created_at,
+            created_at
+        from payment where n % 3 = 0 order by n
+        """,
+        company_id,
+        f"{POSTBACK}test {POSTBACK_ORIGIN}",
+        f"{POSTBACK_ORIGIN}/pedidos",
+    )
 
 
 async def _book(block: Connection, company_id: int) -> None:

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from conftest import running_api
-from support.acquirer import PATH, callback, send, send_all, signed, simulator, tell
+from support.acquirer import (
+    PATH,
+    alarms,
+    send,
+    send_all,
+    signed,
+    simulator,
+    state_of,
+    tell,
+    told,
+)
 from support.api import Api, Shop, assert_envelope, assert_refused, complaints, new_shop
 from support.cards import charge, events_of, suspense
 from vintem.api.body import BODY_BYTES_MAX
@@ -20,7 +30,6 @@ from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.providers.faults import Fault
-from vintem.runtime import metrics
 from vintem.runtime.db import Database
 from vintem.settings import Settings
 from vintem.transactions import service as transactions
@@ -41,17 +50,8 @@ async def shop(api: Api, database: Database) -> Shop:
     return await new_shop(api, database)
 
 
-def told(shop: Shop, kind: str, reference: str, **changed: object) -> dict[str, Any]:
-    return callback(shop.tenant.company.public_id, kind, reference, **changed)
-
-
 def received(shop: Shop, reference: str, **changed: object) -> dict[str, Any]:
     return told(shop, "payment.received", reference, **{"endToEndId": E2E, **changed})
-
-
-def alarms(cause: str) -> float:
-    counted = metrics.REGISTRY.get_sample_value("vintem_unclaimed_money_total", {"cause": cause})
-    return counted or 0.0
 
 
 async def sendings(shop: Shop) -> int:
@@ -60,16 +60,6 @@ async def sendings(shop: Shop) -> int:
         "select sum(attempts) from simulator_callback where company_id = $1", shop.scope.company_id
     )
     return int(sent)
-
-
-async def state_of(shop: Shop, callback_id: str) -> tuple[str, str | None]:
-    row = await shop.database.fetchrow(
-        "select state, cause from provider_callback where company_id = $1 and callback_id = $2",
-        shop.scope.company_id,
-        callback_id,
-    )
-    assert row is not None
-    return row["state"], row["cause"]
 
 
 # Who may tell us anything
@@ -432,7 +422,7 @@ async def test_what_was_told_before_the_payment_is_done_once_it_is_made(shop: Sh
 
 async def test_what_can_never_apply_is_recorded_and_ignored(shop: Shop) -> None:
     made = (await charge(shop, "0002")).data
-    for kind in ("dispute.opened", "dispute.won", "dispute.lost", "refund.done", "charge.blocked"):
+    for kind in ("dispute.opened", "dispute.won", "dispute.lost", "charge.blocked"):
         notice = told(shop, kind, made["id"])
         await send_all(shop.api, [notice])
         assert await state_of(shop, notice["callbackId"]) == ("ignored", "is_failed")
@@ -462,23 +452,6 @@ async def test_a_charge_that_was_confirmed_is_not_confirmed_twice(shop: Shop) ->
     await send_all(shop.api, [notice])
     assert await state_of(shop, notice["callbackId"]) == ("ignored", "repeated")
     assert await shop.balance() == {"waitingFunds": 10_000}
-
-
-async def test_a_refund_that_the_provider_made_by_itself_is_booked_once(shop: Shop) -> None:
-    made = (await charge(shop)).data
-    await send_all(shop.api, [told(shop, "refund.done", made["id"]) for _ in range(2)])
-    shown = await shop.read(made["id"])
-    assert (shown["status"], shown["refundedAmount"]) == ("refunded", 10_000)
-    assert await shop.balance() == {}
-
-
-async def test_word_of_a_refund_that_we_asked_for_refunds_nothing_more(shop: Shop) -> None:
-    made = (await charge(shop)).data
-    assert (await shop.refund(made["id"], 5_000)).status == 201
-    notice = told(shop, "refund.done", made["id"], amount=5_000)
-    await send_all(shop.api, [notice])
-    assert await state_of(shop, notice["callbackId"]) == ("ignored", "is_paid")
-    assert (await shop.read(made["id"]))["refundedAmount"] == 5_000
 
 
 # The sandbox's acquirer

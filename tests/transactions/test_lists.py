@@ -13,6 +13,7 @@ from support.api import Api, Shop, assert_refused, complaints, new_shop, pix_ord
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
 from vintem.transactions.listing import SHRINKING_LIST_KEPT
+from vintem.transactions.model import Status
 
 MIDNIGHT = datetime(2026, 3, 11, 3, 0, tzinfo=UTC)
 """The first moment of 11 March 2026 in Brasilia."""
@@ -177,6 +178,29 @@ async def test_a_query_that_cannot_be_read_is_refused_by_name(
     reply = await shop.api.get(f"/v1/transactions?{query}", key=shop.key)
     assert_refused(reply, ErrorCode.VALIDATION_ERROR, status=400)
     assert field in [error["field"] for error in reply.json["error"]["details"]["errors"]]
+
+
+async def test_all_that_is_wrong_with_a_query_is_said_at_once_and_in_words(shop: Shop) -> None:
+    query = (
+        "status=paid,lost&paymentMethod=cash&startDate=yesterday&endDate=x&customerDocument=1"
+        "&minAmount=1.5&page=0&pageSize=101&cursor=x&odd=1"
+    )
+    reply = await shop.api.get(f"/v1/transactions?{query}", key=shop.key)
+    assert_refused(reply, ErrorCode.VALIDATION_ERROR, status=400)
+    said = {error["field"]: error["message"] for error in reply.json["error"]["details"]["errors"]}
+    day = "must be a day (YYYY-MM-DD) or a public time (YYYY-MM-DDTHH:MM:SS.mmmZ)"
+    assert said == {
+        "status": f"must be one or more of {', '.join(Status)}, separated by commas",
+        "paymentMethod": "must be pix, credit_card or boleto",
+        "startDate": day,
+        "endDate": day,
+        "customerDocument": "is not a CPF or CNPJ",
+        "minAmount": "must be a whole number",
+        "page": "must be at least 1",
+        "pageSize": "must be from 1 to 100",
+        "cursor": "cannot be combined with page",
+        "odd": "is not a known field",
+    }
 
 
 @pytest.mark.parametrize("query", ["page=101&pageSize=100", "page=501", "page=10001&pageSize=1"])

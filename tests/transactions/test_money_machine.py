@@ -26,6 +26,7 @@ from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
 from vintem.providers.faults import Faults
+from vintem.providers.port import Notice, NoticeKind
 from vintem.providers.simulator import Simulator
 from vintem.runtime.db import Database
 from vintem.transactions.batches import Creation
@@ -72,6 +73,7 @@ class Paying:
     refunded: int = 0
     paid_at: datetime = START
     fees_of_disputes: int = 0
+    unconfirmed: list[int] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -94,6 +96,8 @@ class Paying:
 @dataclass
 class Model:
     payments: dict[str, Paying] = field(default_factory=dict)
+    missing: int = 0
+    """What providers gave back of nothing that could be given back."""
 
     @property
     def total(self) -> int:
@@ -191,7 +195,41 @@ class Company(RuleBasedStateMachine):
         assert refused is refusal
         if refused is not None:
             return
-        payment.refunded += left if amount is None else amount
+        self.give_back(payment, left if amount is None else amount)
+        payment.unconfirmed.append(left if amount is None else amount)
+
+    @precondition(lambda self: any(each.is_paid for each in self.model.payments.values()))
+    @rule(data=st.data(), share=st.integers(0, 11))
+    def hear_of_refund(self, data: st.DataObject, share: int) -> None:
+        """The provider tells of a refund: one of ours, or its own, or one that cannot be."""
+        paid = [key for key, each in self.model.payments.items() if each.is_paid]
+        transaction_id = data.draw(st.sampled_from(paid))
+        payment = self.model.payments[transaction_id]
+        left = payment.amount - payment.refunded
+        amount = {0: 1, 11: left + 1}.get(share, max(1, left * share // 10))
+        self.bench.run(
+            self.bench.transactions.receive(
+                Notice(
+                    company_id=self.scope.company_id,
+                    environment="test",
+                    provider="simulator",
+                    callback_id=new_id(Prefix.IDEMPOTENCY),
+                    kind=NoticeKind.REFUND_DONE,
+                    reference=transaction_id,
+                    amount=amount,
+                ),
+                now=self.now,
+            )
+        )
+        if amount in payment.unconfirmed:
+            payment.unconfirmed.remove(amount)
+        elif payment.place in {"paid", "held", "pre_chargeback"} and amount <= left:
+            self.give_back(payment, amount)
+        else:
+            self.model.missing += amount
+
+    def give_back(self, payment: Paying, amount: int) -> None:
+        payment.refunded += amount
         if payment.refunded == payment.amount:
             payment.status = "refunded"
 
@@ -210,7 +248,8 @@ class Company(RuleBasedStateMachine):
         if not hasattr(self, "scope"):
             return
         at = self.balances()
-        assert sum(at.values()) == self.model.total
+        assert sum(at.values()) == self.model.total - self.model.missing
+        assert at[Account.SUSPENSE] == -self.model.missing
         assert at[Account.BLOCKED] == self.model.held("held")
         assert at[Account.DISPUTE] == self.model.held("pre_chargeback")
         assert at[Account.REFUND] == at[Account.PAYOUT] == 0
@@ -246,6 +285,7 @@ class Company(RuleBasedStateMachine):
             "transaction",
             "transaction_history",
             "refund",
+            "provider_callback",
             "webhook_event",
         )
 
@@ -263,7 +303,7 @@ class Company(RuleBasedStateMachine):
                 """
                 select code, sum(amount)::bigint as total
                 from posting cross join lateral unnest(codes, amounts) as leg (code, amount)
-                where company_id = $1 and code <> all('{fee,bank,receivable,suspense}')
+                where company_id = $1 and code <> all('{fee,bank,receivable}')
                 group by code
                 """,
                 self.scope.company_id,
@@ -289,6 +329,7 @@ class Company(RuleBasedStateMachine):
         if status == "paid" and not payment.is_paid:
             payment.is_paid, payment.paid_at = True, self.now
         if status == "refunded":
+            payment.unconfirmed.append(payment.amount - payment.refunded)
             payment.refunded = payment.amount
         if status == "chargeback":
             payment.fees_of_disputes += payment.dispute_fee

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import client, serving
-from support.acquirer import callback, send_all, simulator
+from support.acquirer import alarms, callback, send_all, simulator
 from support.api import Api, HttpReply, Shop, assert_refused, complaints, new_shop
 from support.cards import card_order, charge, events_of, number_ending_in, suspense
 from vintem.brazil.cards import CardNumber
@@ -23,6 +23,7 @@ from vintem.providers.faults import Fault
 from vintem.providers.port import (
     Authorised,
     Card,
+    CardAcquirer,
     Charge,
     FirstAnswer,
     LaterAnswer,
@@ -347,6 +348,79 @@ async def test_a_charge_that_never_arrived_fails_once_it_cannot_arrive_any_more(
         await send_all(shop.api, [callback(account, "charge.paid", made["id"])])
         assert await suspense(shop) == 10_000
         assert (await shop.read(made["id"]))["status"] == "failed"
+
+
+class Late:
+    """An acquirer that a charge reaches after a long way: until then it has never seen it."""
+
+    name = "simulator"
+
+    def __init__(self, acquirer: CardAcquirer) -> None:
+        self._acquirer = acquirer
+        self.arrives = asyncio.Event()
+
+    async def authorise(self, charge: Charge) -> FirstAnswer:
+        await self.arrives.wait()
+        return await self._acquirer.authorise(charge)
+
+    async def query(self, company_id: int, reference: str) -> LaterAnswer:
+        return await self._acquirer.query(company_id, reference)
+
+
+@pytest.mark.parametrize(
+    ("last", "money"), [("1111", 10_000), ("0002", 0), ("0119", 10_000), ("0069", 0)]
+)
+async def test_an_answer_that_comes_after_the_worker_gave_up_is_not_lost(
+    settings: Settings,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    last: str,
+    money: int,
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        late = Late(resources.transactions._desk.acquirer)
+        desk = replace(resources.transactions._desk, acquirer=late)
+        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        first = asyncio.create_task(shop.order(card_order(last), idempotency_key="k-1"))
+        transaction_id = await in_flight(shop)
+        await finish(resources, 11)
+        failed = await shop.read(transaction_id)
+        assert (failed["status"], failed["refusedReason"]["code"]) == ("failed", "NOT_RECEIVED")
+        counted = alarms("is_failed")
+        late.arrives.set()
+        reply = await first
+        assert (reply.status, reply.data["status"]) == (201, "failed")
+        # What the acquirer tells by itself is the same money, told again.
+        account = shop.tenant.company.public_id
+        if money:
+            for _ in range(2):
+                told = callback(account, "charge.paid", transaction_id)
+                await send_all(shop.api, [told])
+        assert await suspense(shop) == money
+        assert alarms("is_failed") == counted + bool(money)
+        assert await events_of(shop, transaction_id) == ["failed"]
+        assert await shop.balance() == {}
+        again = await shop.order(card_order(last), idempotency_key="k-1")
+        assert (again.status, again.data["status"]) == (200, "failed")
+        assert len(await book_of(shop)) == 1
+
+
+async def test_a_worker_that_hears_something_else_than_the_one_before_it_is_heard_too(
+    settings: Settings, database: Database
+) -> None:
+    async with faulty(settings, database, Fault.LOST_REQUESTS) as (shop, resources):
+        made = (await charge(shop)).data
+        await finish(resources, 11)
+        assert (await shop.read(made["id"]))["refusedReason"]["code"] == "NOT_RECEIVED"
+        # It was under way all the time; another worker had asked later, and is slower.
+        await simulator(database).authorise(wanted(shop, made["id"], "1111"))
+        await database.execute(
+            "update provider_request set ask_at = asked_at where company_id = $1",
+            shop.scope.company_id,
+        )
+        await finish(resources, 12)
+        assert (await shop.read(made["id"]))["status"] == "failed"
+        assert await suspense(shop) == 10_000
 
 
 async def test_an_answer_for_a_payment_that_was_failed_by_hand_is_kept_in_suspense(

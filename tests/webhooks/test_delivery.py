@@ -240,11 +240,48 @@ async def test_gone_disables_at_once_and_tells_the_others(
     assert len(sink.at("/gone")) == 1
     refused = await post(shop, f"/v1/webhooks/{gone['id']}/test")
     assert (refused.status, refused.json["error"]["code"]) == (409, "INVALID_STATE")
-    # Enabled again, it is sent what it waited for, and told of what comes.
+    # What it did not take has ended, for everybody to see.
+    [ended] = await until_delivered(shop, gone["id"], 1, status="ended")
+    assert ended["nextAttemptAt"] is None
+    assert ended["finishedAt"] is not None
+    assert [each["status"] for each in ended["attempts"]] == [410]
+    # Enabled again, it is told of what comes, and of the past when that is asked for.
     sink.answer("/gone", 200)
     assert (await patch(shop, gone["id"], enabled=True)).data["enabled"] is True
-    await sink.until(2, "/gone")
+    day = ended["createdAt"][:10]
+    replayed = await post(shop, f"/v1/webhooks/{gone['id']}/replay", {"from": day, "to": utc_day()})
+    assert replayed.data["events"] == 3
+    await sink.until(4, "/gone")
     assert not await complaints(shop.database)
+
+
+def utc_day() -> str:
+    """Today, by the calendar that is never behind that of business."""
+    return str(utc_now().date())
+
+
+async def test_what_is_written_while_an_endpoint_goes_ends_too(
+    shop: Shop, sink: Sink, database: Database
+) -> None:
+    """As an event that was being written when the endpoint was disabled or deleted."""
+    gone, deleted, kept = [await register(shop, sink.url(f"/{name}")) for name in "abc"]
+    await shop.create()
+    await database.execute(
+        """
+        update webhook_endpoint set is_enabled = false, disabled_reason = 'gone'
+        where company_id = $1 and endpoint_id = $2
+        """,
+        shop.scope.company_id,
+        gone["id"],
+    )
+    await shop.api.call("DELETE", f"/v1/webhooks/{deleted['id']}", key=shop.key)
+    assert await webhooks.end_all_refused(database, now=utc_now()) >= 2
+    rows = await database.fetch(
+        "select lane, state from webhook_delivery where company_id = $1", shop.scope.company_id
+    )
+    assert {row["lane"]: row["state"] for row in rows} == {
+        gone["id"]: "ended", deleted["id"]: "ended", kept["id"]: "pending",
+    }  # fmt: skip
 
 
 async def test_days_without_success_disable_with_a_notice(

@@ -10,12 +10,13 @@ import pytest
 from conftest import client, serving
 from support.api import Api, Shop, assert_refused, new_shop
 from support.sink import Sink
-from support.webhooks import deliveries, get, patch, post, register
+from support.webhooks import deliveries, get, patch, post, register, until_delivered
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import Prefix, is_id, new_id
 from vintem.resources import Resources
 from vintem.runtime.db import Database
 from vintem.runtime.outbound import Outbound
+from vintem.webhooks.dispatch import Dispatcher
 
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{43}=")
 NAMES: Mapping[str, Sequence[str]] = {
@@ -26,7 +27,7 @@ NAMES: Mapping[str, Sequence[str]] = {
 }
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+def resolve(host: str, port: int) -> Sequence[str]:
     del port
     return NAMES.get(host, [])
 
@@ -34,7 +35,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 @pytest.fixture(scope="session")
 async def strict_api(resources: Resources) -> AsyncIterator[Api]:
     """An operator that allows no loopback, with a name server of our own making."""
-    strict = replace(resources, allows_loopback_webhooks=False, outbound=Outbound(resolve=resolve))
+    strict = replace(resources, allows_loopback_webhooks=False, outbound=Outbound(ask=resolve))
     async with serving(strict) as base_url, client() as session:
         yield Api(base_url, session)
     await strict.outbound.close()
@@ -69,6 +70,61 @@ async def test_an_endpoint_is_registered_with_its_secret_shown_once(strict_shop:
     assert await get(shop, f"/v1/webhooks/{made['id']}") == made
     listed = await get(shop, "/v1/webhooks")
     assert listed["webhooks"] == [made]
+    assert listed["pagination"]["total"] == 1
+
+
+async def test_nothing_is_sent_at_registration_and_no_description_is_null(
+    shop: Shop, sink: Sink, database: Database
+) -> None:
+    made = await register(shop, sink.url())
+    assert made["description"] is None
+    assert set(made) == {
+        "id", "url", "events", "description", "enabled", "disabledReason", "secret", "createdAt",
+    }  # fmt: skip
+    waiting = await database.fetchval(
+        "select count(*) from webhook_delivery where company_id = $1", shop.scope.company_id
+    )
+    assert waiting == 0
+    assert (await patch(shop, made["id"], description="Loja")).data["description"] == "Loja"
+    assert (await patch(shop, made["id"], description="")).data["description"] is None
+
+
+@pytest.mark.parametrize("body", [None, {}])
+async def test_calls_that_need_no_body_take_an_empty_one(
+    shop: Shop, sink: Sink, body: object
+) -> None:
+    made = await register(shop, sink.url())
+    tested = await post(shop, f"/v1/webhooks/{made['id']}/test", body)
+    assert tested.status == 200
+    rotated = await post(shop, f"/v1/webhooks/{made['id']}/rotate-secret", body)
+    assert rotated.status == 200
+    assert SECRET.fullmatch(rotated.data["secret"])
+    assert set(rotated.data) == set(made)
+    resent = await post(shop, f"/v1/webhooks/deliveries/{tested.data['id']}/resend", body)
+    assert resent.status == 200
+
+
+async def test_an_event_is_listed_for_ninety_days_exactly_as_it_is_kept(
+    shop: Shop, database: Database
+) -> None:
+    await shop.paid()
+    both = (await get(shop, "/v1/events"))["events"]
+    assert [set(each) for each in both] == 2 * [
+        {
+            "eventId", "event", "version", "environment", "timestamp", "sequence",
+            "previousStatus", "data", "metadata",
+        }
+    ]  # fmt: skip
+    assert {(each["version"], each["environment"]) for each in both} == {("v1", "test")}
+    await database.execute(
+        """
+        update webhook_event set created_at = now() - interval '90 days 1 second'
+        where company_id = $1 and sequence = 1
+        """,
+        shop.scope.company_id,
+    )
+    listed = await get(shop, "/v1/events")
+    assert listed["events"] == both[:1]
     assert listed["pagination"]["total"] == 1
 
 
@@ -200,6 +256,7 @@ async def test_a_delivery_of_nobody_or_of_another_is_not_found(
     [
         ({"from": "2026-01-01", "to": "2026-01-31"}, "to"),
         ({"from": "2026-01-02", "to": "2026-01-01T00:00:00.000Z"}, "to"),
+        ({"from": "2026-01-02", "to": "2026-01-01"}, "to"),
         ({"from": "ontem", "to": "2026-01-01"}, "from"),
         ({"to": "2026-01-01"}, "from"),
     ],
@@ -213,19 +270,84 @@ async def test_a_time_that_cannot_be_replayed_is_refused(
     assert refused.json["error"]["details"]["errors"][0]["field"] == field
 
 
+async def test_a_replay_says_that_it_needs_a_body(strict_shop: Shop) -> None:
+    made = await register(strict_shop, "https://loja.com.br/")
+    refused = await post(strict_shop, f"/v1/webhooks/{made['id']}/replay")
+    assert_refused(refused, ErrorCode.INVALID_JSON, status=400)
+    assert refused.json["error"]["message"] == "This call needs a body, in JSON; there is none."
+    empty = await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", {})
+    assert_refused(empty, ErrorCode.VALIDATION_ERROR, status=400)
+    faults = empty.json["error"]["details"]["errors"]
+    assert {fault["field"] for fault in faults} == {"from", "to"}
+
+
+async def test_a_disabled_endpoint_is_sent_nothing_again(shop: Shop, sink: Sink) -> None:
+    made = await register(shop, sink.url())
+    await shop.create()
+    [delivery] = await deliveries(shop, made["id"])
+    assert delivery["nextAttemptAt"] is not None
+    await patch(shop, made["id"], enabled=False)
+    today = delivery["createdAt"][:10]
+    for path, body in (
+        (f"/v1/webhooks/deliveries/{delivery['id']}/resend", None),
+        (f"/v1/webhooks/{made['id']}/replay", {"from": today, "to": today}),
+        (f"/v1/webhooks/{made['id']}/test", None),
+    ):
+        refused = await post(shop, path, body)
+        assert_refused(refused, ErrorCode.INVALID_STATE, status=409)
+        assert refused.json["error"]["message"] == "The webhook is disabled; enable it first."
+    [waiting] = await deliveries(shop, made["id"])
+    assert waiting == delivery | {"nextAttemptAt": None}
+    await patch(shop, made["id"], enabled=True)
+    assert await deliveries(shop, made["id"]) == [delivery]
+
+
+async def test_deliveries_are_found_by_status_kind_and_event(
+    shop: Shop, sink: Sink, worker: Dispatcher
+) -> None:
+    made = await register(shop, sink.url())
+    transaction_id = await shop.paid()
+    await until_delivered(shop, made["id"], 2)
+    await patch(shop, made["id"], enabled=False)
+    await patch(shop, made["id"], enabled=True, url="http://127.0.0.1:1/")
+    await shop.create()
+    paid = f"tx:{transaction_id}:PAID"
+    for query, count in (
+        ("", 3),
+        ("?status=delivered", 2),
+        ("?status=pending", 1),
+        ("?status=pending,delivered", 3),
+        ("?status=failed,ended", 0),
+        ("?event=transaction.pending", 2),
+        ("?event=transaction.pending&status=delivered", 1),
+        (f"?eventId={paid}", 1),
+        ("?eventId=evt_none", 0),
+        ("?status=delivered&pageSize=1", 1),
+    ):
+        page = await get(shop, f"/v1/webhooks/{made['id']}/deliveries{query}")
+        assert len(page["deliveries"]) == count, query
+        total = 2 if "pageSize" in query else count
+        assert page["pagination"]["total"] == total, query
+    for query, field in (("status=lost", "status"), ("event=lost", "event"), ("x=1", "x")):
+        refused = await shop.api.get(f"/v1/webhooks/{made['id']}/deliveries?{query}", key=shop.key)
+        assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
+        assert refused.json["error"]["details"]["errors"][0]["field"] == field
+
+
 async def test_thirty_days_can_be_replayed(strict_shop: Shop) -> None:
     made = await register(strict_shop, "https://loja.com.br/")
     body = {"from": "2026-01-01", "to": "2026-01-30"}
     assert (await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", body)).status == 200
 
 
-async def test_events_and_deliveries_are_listed_by_page_and_by_cursor(
-    shop: Shop, sink: Sink
-) -> None:
+async def test_lists_go_by_page_and_by_cursor(shop: Shop, sink: Sink) -> None:
     made = await register(shop, sink.url())
     for _ in range(3):
         await shop.paid()
+    for number in range(5):
+        await register(shop, sink.url(f"/{number}"))
     for path, name, key in (
+        ("/v1/webhooks", "webhooks", "id"),
         ("/v1/events", "events", "eventId"),
         (f"/v1/webhooks/{made['id']}/deliveries", "deliveries", "id"),
     ):
@@ -245,8 +367,9 @@ async def test_events_and_deliveries_are_listed_by_page_and_by_cursor(
             walked += [each[key] for each in page[name]]
             cursor = page["pagination"]["nextCursor"]
         assert walked == ids
-        junk = await shop.api.get(f"{path}?cursor=x", key=shop.key)
-        assert_refused(junk, ErrorCode.VALIDATION_ERROR, status=400)
+        for query in ("cursor=x", "page=0", "pageSize=101", "lost=1"):
+            junk = await shop.api.get(f"{path}?{query}", key=shop.key)
+            assert_refused(junk, ErrorCode.VALIDATION_ERROR, status=400)
     paid = await get(shop, "/v1/events?event=transaction.paid")
     assert {each["event"] for each in paid["events"]} == {"transaction.paid"}
     assert paid["pagination"]["total"] == 3

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from support.sink import Sink
 from vintem.kit.addresses import CLOSED, is_loopback, is_public
+from vintem.runtime.names import ask_system
 from vintem.runtime.outbound import (
     ANSWER_BYTES_MAX,
     CallFailedError,
@@ -103,7 +104,7 @@ async def refused(outbound: Outbound, url: str, *, allows_loopback: bool = False
 
 
 async def test_no_spelling_of_an_address_reaches_this_machine() -> None:
-    async def resolve(host: str, port: int) -> Sequence[str]:
+    def resolve(host: str, port: int) -> Sequence[str]:
         # As a careless system would: whatever looks like a number is one.
         del host, port
         return ["127.0.0.1"]
@@ -116,8 +117,8 @@ async def test_no_spelling_of_an_address_reaches_this_machine() -> None:
         ]
         urls += NOT_URLS
         assert len(urls) > 400
-        for resolver in (resolve, None):
-            outbound = Outbound(resolve=resolver)
+        for resolver in (resolve, ask_system):
+            outbound = Outbound(ask=resolver)
             for url in urls:
                 await refused(outbound, url)
                 with pytest.raises(ForbiddenAddressError):
@@ -150,13 +151,11 @@ async def test_no_name_reaches_a_private_address_whatever_it_resolves_to(
         monkeypatch.setattr("vintem.kit.urls.PORTS", frozenset({port}))
         for answer in answers:
 
-            async def resolve(
-                host: str, port: int, answer: Sequence[str] = answer
-            ) -> Sequence[str]:
+            def resolve(host: str, port: int, answer: Sequence[str] = answer) -> Sequence[str]:
                 del host, port
                 return answer
 
-            outbound = Outbound(resolve=resolve)
+            outbound = Outbound(ask=resolve)
             for allows_loopback in (False, True):
                 with pytest.raises(ForbiddenAddressError):
                     await outbound.post(
@@ -174,12 +173,12 @@ async def test_a_name_that_changes_between_check_and_connection_is_asked_once(
     async with canary() as (port, seen):
         asked: list[str] = []
 
-        async def resolve(host: str, _: int) -> Sequence[str]:
+        def resolve(host: str, _: int) -> Sequence[str]:
             asked.append(host)
             return [PUBLIC] if len(asked) % 2 else ["127.0.0.1"]
 
         monkeypatch.setattr("vintem.kit.urls.PORTS", frozenset({port}))
-        outbound = Outbound(resolve=resolve)
+        outbound = Outbound(ask=resolve)
         await refused(outbound, f"https://loja.com.br:{port}/")
         assert asked == ["loja.com.br"]
         await refused(outbound, f"https://loja.com.br:{port}/")
@@ -194,12 +193,12 @@ async def test_the_socket_itself_refuses_what_slipped_through(
     """Were the check of names broken, the connection would still not be made."""
     async with canary() as (port, seen):
 
-        async def resolve(host: str, _: int) -> Sequence[str]:
+        def resolve(host: str, _: int) -> Sequence[str]:
             del host
             return ["127.0.0.1"]
 
         monkeypatch.setattr("vintem.kit.urls.PORTS", frozenset({port}))
-        outbound = Outbound(resolve=resolve)
+        outbound = Outbound(ask=resolve)
 
         async def unchecked(*_: object, **__: object) -> Sequence[str]:
             return ["127.0.0.1"]
@@ -252,6 +251,29 @@ async def test_an_answer_is_read_no_further_than_needed(sink: Sink) -> None:
     answer = await outbound.post(sink.url(), b"{}", {}, allows_loopback=True, seconds_max=3.0)
     assert len(answer.body) == ANSWER_BYTES_MAX
     await outbound.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("0", 0.0), ("7", 7.0), (" 120 ", 120.0), ("99999999999999999999", 999_999_999.0),
+        ("Thu, 01 Jan 2015 00:00:00 GMT", 0.0), ("Thu, 01 Jan 2015 00:00:00 -0000", 0.0),
+        ("-1", None), ("1.5", None), ("soon", None), ("", None), (",", None), ("Thu,", None),
+        ("Thu, 01 Jan 2026 00:00:00 +9999999999", None), ("01 Jan 99999 00:00:00 GMT", None),
+        ("Thu, 99 Jan 2026 99:99:99 GMT", None), ("a b c d e f g", None), ("١٢", None),
+    ],
+)  # fmt: skip
+async def test_what_is_written_as_retry_after_breaks_nothing(
+    sink: Sink, written: str, seconds: float | None
+) -> None:
+    async def throttle(_: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"retry-after": written})
+
+    sink.behaviours["/hook"] = throttle
+    outbound = Outbound()
+    answer = await outbound.post(sink.url(), b"{}", {}, allows_loopback=True, seconds_max=3.0)
+    await outbound.close()
+    assert (answer.status, answer.retry_after_seconds) == (429, seconds)
 
 
 @pytest.mark.parametrize("network", CLOSED, ids=str)

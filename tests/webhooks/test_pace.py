@@ -3,18 +3,21 @@
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
 from support.api import Shop, complaints
 from support.sink import Sink
 from support.webhooks import deliveries, delivering, patch, register
 from vintem.audit import INVARIANTS
-from vintem.kit.clock import utc_now
+from vintem.kit.clock import parse_public_time, utc_now
 from vintem.resources import Resources
 from vintem.runtime.db import Database
 from vintem.webhooks import delivery_store as store
+from vintem.webhooks import lane_store as lanes
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.delivery_store import LanePlace, Tried
 from vintem.webhooks.dispatch import Dispatcher
@@ -40,6 +43,12 @@ def test_waits_follow_the_promised_schedule_scattered_by_a_fifth(tries: int, sec
     assert seconds * 1.1 < max(waits) <= seconds * 1.2
 
 
+def test_the_other_times_are_those_that_are_promised() -> None:
+    pace = Pace()
+    assert (pace.call_seconds_max, pace.jitter) == (15.0, 0.2)
+    assert (pace.hold_back, pace.disable_after) == (timedelta(hours=1), timedelta(hours=120))
+
+
 @pytest.mark.parametrize("status", [None, 199, 300, 301, 400, 404, 410, 429, 500, 503])
 def test_the_tenth_failure_is_the_last(status: int | None) -> None:
     assert outcome_of(attempt(status), tries=9, pace=Pace(), now=NOW).state is State.PENDING
@@ -54,11 +63,89 @@ def test_any_success_ends_it(status: int) -> None:
 def test_the_breaker_opens_with_the_fifth_failure_for_longer_each_time() -> None:
     lane, pauses = Lane(1, "whk_1", "test"), []
     for _ in range(12):
-        lane = lane_after(lane, is_success=False, pace=Pace(), now=NOW)
+        lane = lane_after(lane, attempt(500), tries=1, pace=Pace(), now=NOW)
         pauses.append(None if lane.retry_at is None else (lane.retry_at - NOW).total_seconds())
     assert pauses == [None] * 4 + [30, 60, 120, 240, 480, 900, 900, 900]
     assert lane.failing_since == NOW
-    assert lane_after(lane, is_success=True, pace=Pace(), now=NOW) == Lane(1, "whk_1", "test")
+    rested = lane_after(lane, attempt(200), tries=1, pace=Pace(), now=NOW)
+    assert rested == Lane(1, "whk_1", "test")
+
+
+def asked_to_wait(status: int, seconds: float) -> Attempt:
+    return replace(attempt(status), retry_after_seconds=seconds)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("tries", "asked", "least", "most"),
+    [
+        # Less than the schedule says is not less.
+        (1, 0, 4, 6),
+        (2, 10, 240, 360),
+        # As long as they ask, but not before the schedule.
+        (1, 8, 8, 8),
+        (2, 500, 500, 500),
+        # No more than twice the step, and than a day.
+        (1, 3_600, 10, 10),
+        (2, 3_600, 600, 600),
+        (8, 999_999, 86_400, 86_400),
+        (9, 999_999, 86_400, 86_400 * 1.2),
+    ],
+)
+def test_who_asks_to_wait_is_left_alone_within_bounds(
+    status: int, tries: int, asked: float, least: float, most: float
+) -> None:
+    for _ in range(50):
+        outcome = outcome_of(asked_to_wait(status, asked), tries=tries, pace=Pace(), now=NOW)
+        assert outcome.due_at is not None
+        assert least <= (outcome.due_at - NOW).total_seconds() <= most
+
+
+def test_other_answers_do_not_say_how_long_to_wait() -> None:
+    for status in (500, 301, 404):
+        outcome = outcome_of(asked_to_wait(status, 10), tries=1, pace=Pace(), now=NOW)
+        assert outcome.due_at is not None
+        assert (outcome.due_at - NOW).total_seconds() <= 6
+    tenth = outcome_of(asked_to_wait(429, 10), tries=10, pace=Pace(), now=NOW)
+    assert tenth.state is State.FAILED
+
+
+def test_a_lane_that_asks_to_wait_is_left_alone_as_a_whole() -> None:
+    lane = Lane(1, "whk_1", "test")
+    once = lane_after(lane, asked_to_wait(429, 8), tries=1, pace=Pace(), now=NOW)
+    assert once.retry_at == NOW + timedelta(seconds=8)
+    # A delivery that was tried often may wait for hours; the others do not wait with it.
+    late = lane_after(lane, asked_to_wait(429, 999_999), tries=6, pace=Pace(), now=NOW)
+    assert late.retry_at == NOW + timedelta(minutes=15)
+    many = replace(lane, failures_in_row=6)
+    assert lane_after(many, asked_to_wait(429, 1), tries=1, pace=Pace(), now=NOW).retry_at == (
+        NOW + timedelta(seconds=120)
+    )
+
+
+@pytest.mark.parametrize("is_date", [False, True])
+async def test_retry_after_is_heard(
+    shop: Shop, sink: Sink, resources: Resources, database: Database, *, is_date: bool
+) -> None:
+    async def throttle(_: web.Request) -> web.Response:
+        until = format_datetime(utc_now() + timedelta(seconds=60), usegmt=True)
+        return web.Response(status=429, headers={"retry-after": until if is_date else "60"})
+
+    sink.behaviours["/hook"] = throttle
+    made = await register(shop, sink.url())
+    await shop.create()
+    await shop.create()
+    slow = Pace(retry_seconds=(40.0,) * 9, lease_seconds=3.0)
+    async with delivering(resources, slow):
+        await sink.until(1)
+        while not (tried := [d for d in await deliveries(shop, made["id"]) if d["attempts"]]):
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+    assert len(sink.at()) == 1
+    [delivery] = tried
+    began = parse_public_time(delivery["attempts"][0]["at"])
+    waits = parse_public_time(delivery["nextAttemptAt"]) - began
+    assert timedelta(seconds=58) < waits < timedelta(seconds=63)
 
 
 async def test_an_open_breaker_uses_up_no_tries(shop: Shop, sink: Sink, worker: Dispatcher) -> None:
@@ -128,16 +215,16 @@ async def test_a_company_has_one_worker_until_its_lease_ends(
     shop: Shop, database: Database
 ) -> None:
     company = shop.scope.company_id
-    assert await store.lease_companies(database, "a", [company], seconds=0.5) == {company}
-    assert await store.lease_companies(database, "b", [company], seconds=60) == set()
-    assert await store.lease_companies(database, "a", [company], seconds=0.5) == {company}
+    assert await lanes.lease_companies(database, "a", [company], seconds=0.5) == {company}
+    assert await lanes.lease_companies(database, "b", [company], seconds=60) == set()
+    assert await lanes.lease_companies(database, "a", [company], seconds=0.5) == {company}
     await asyncio.sleep(0.6)
-    assert await store.lease_companies(database, "b", [company], seconds=60) == {company}
-    assert await store.lease_companies(database, "a", [company], seconds=60) == set()
-    await store.release_companies(database, "a", [company])
-    assert await store.lease_companies(database, "a", [company], seconds=60) == set()
-    await store.release_companies(database, "b", [company])
-    assert await store.lease_companies(database, "a", [company], seconds=60) == {company}
+    assert await lanes.lease_companies(database, "b", [company], seconds=60) == {company}
+    assert await lanes.lease_companies(database, "a", [company], seconds=60) == set()
+    await lanes.release_companies(database, "a", [company])
+    assert await lanes.lease_companies(database, "a", [company], seconds=60) == set()
+    await lanes.release_companies(database, "b", [company])
+    assert await lanes.lease_companies(database, "a", [company], seconds=60) == {company}
 
 
 async def test_many_workers_deliver_each_event_once(
@@ -205,7 +292,7 @@ async def test_a_change_lets_a_rested_lane_try_again(
         retry_at=utc_now() + timedelta(minutes=15),
         failing_since=utc_now(),
     )
-    await store.update_lane(database, lane)
+    await lanes.update_lane(database, lane)
     await patch(shop, made["id"], url=sink.url("/new"))
     row = await database.fetchrow(
         "select * from webhook_lane where company_id = $1", shop.scope.company_id

@@ -37,6 +37,38 @@ async def test_a_callback_completes_a_withdrawal_once(till: Till) -> None:
     assert await till.balance() == {"available": 100_000 - 10_002}
 
 
+async def notices(till: Till) -> list[tuple[object, ...]]:
+    """What was kept of the provider's words, in the order of their amounts and outcomes."""
+    rows = await till.database.fetch(
+        """
+        select environment, kind, amount, outcome from payout_notice where company_id = $1
+        order by amount, outcome
+        """,
+        till.company_id,
+    )
+    return [(row["environment"], row["kind"], row["amount"], row["outcome"]) for row in rows]
+
+
+async def test_what_was_told_is_kept_with_what_came_of_it(till: Till) -> None:
+    made = await on_its_way(till)
+    for kind, amount in (
+        ("payout.paid", 9_999),
+        ("payout.paid", 10_002),
+        ("payout.rejected", 10_002),
+        ("payout.paid", 10_002),
+    ):
+        word = told(till, made, kind, amount=amount)
+        assert (await send(till.api, word)).status == 200
+        assert (await send(till.api, word)).data["isRepeat"]
+    assert await notices(till) == [
+        ("test", "payout.paid", 9_999, "contradicts"),
+        ("test", "payout.paid", 10_002, "applied"),
+        ("test", "payout.rejected", 10_002, "contradicts"),
+        ("test", "payout.paid", 10_002, "unchanged"),
+    ]
+    assert await till.status(made["id"]) == "completed"
+
+
 async def test_a_callback_gives_a_rejected_withdrawal_back(till: Till) -> None:
     made = await on_its_way(till)
     word = told(till, made, "payout.rejected", amount=10_002, code="AC03", message="Closed.")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from support.api import TEST_PEPPER, Api
 from vintem.brazil.br_code import is_end_to_end_id
 from vintem.brazil.wallets import Coin
+from vintem.companies.model import Environment
 from vintem.kit.clock import utc_now
+from vintem.ledger.model import Scope
 from vintem.providers.payout_simulator import PayoutSimulator
 from vintem.providers.payouts import Paid, PayoutAnswer, PayoutOrder, Quote, Rejected
 from vintem.runtime import metrics
@@ -19,8 +22,7 @@ from vintem.runtime.db import Database
 from vintem.withdrawals import dispatch
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.dispatch import Dispatcher
-from vintem.withdrawals.model import ask_again_after
-from vintem.withdrawals.service import NoticeOutcome, PayoutNotice
+from vintem.withdrawals.model import NoticeOutcome, PayoutNotice, ask_again_after
 from withdrawals.till import Clock, Till, new_till
 
 
@@ -111,7 +113,7 @@ class Silent:
 
 def dispatcher(till: Till, provider: Any, clock: Callable[[], Any] | None = None) -> Dispatcher:
     sealer = Sealer(TEST_PEPPER.encode())
-    return Dispatcher(till.database, provider, sealer, clock=clock or till.clock)
+    return Dispatcher(till.database, provider, sealer, Environment.TEST, clock=clock or till.clock)
 
 
 async def test_a_provider_that_never_answers_makes_nothing_fail(till: Till) -> None:
@@ -282,8 +284,19 @@ async def test_a_rejection_whose_answer_was_lost_is_found_out(till: Till) -> Non
     await till.check()
 
 
+async def test_a_worker_carries_out_what_is_of_its_environment(till: Till) -> None:
+    made = await till.take()
+    sealer = Sealer(TEST_PEPPER.encode())
+    other = Dispatcher(till.database, till.simulator, sealer, Environment.LIVE, clock=till.clock)
+    assert await other.run() == 0
+    await other.close()
+    assert await till.status(made["id"]) == "pending"
+    await till.work()
+    assert await till.status(made["id"]) == "processing"
+
+
 def notice(till: Till, made: Any, answer: Paid | Rejected, name: str = "n-1") -> PayoutNotice:
-    return PayoutNotice(till.company_id, name, made["id"].replace("_", ""), answer)
+    return PayoutNotice(till.shop.scope, name, made["id"].replace("_", ""), answer)
 
 
 PAID = Paid(end_to_end_id="E99999999202601011200abcdefghijk")
@@ -351,8 +364,13 @@ async def test_a_notice_that_contradicts_moves_nothing_and_raises_the_alarm(till
 
 
 async def test_a_notice_of_nothing_of_ours_is_left_alone(till: Till) -> None:
-    stranger = PayoutNotice(till.company_id, "n-1", "wd00000000000000000000000000", PAID)
+    stranger = PayoutNotice(till.shop.scope, "n-1", "wd00000000000000000000000000", PAID)
     assert await tell(till, stranger) is NoticeOutcome.UNKNOWN_REQUEST
+    sent = await till.take()
+    await till.simulate(sent["id"], "processing")
+    live = replace(notice(till, sent, PAID), scope=Scope(till.company_id, "live"))
+    assert await tell(till, live) is NoticeOutcome.UNKNOWN_REQUEST
+    assert await till.status(sent["id"]) == "processing"
     unsent = await till.take()
     assert await tell(till, notice(till, unsent, PAID)) is NoticeOutcome.UNKNOWN_REQUEST
     assert await till.status(unsent["id"]) == "pending"

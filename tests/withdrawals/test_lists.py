@@ -5,6 +5,8 @@ import pytest
 from support.api import Api, assert_refused
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
+from vintem.withdrawals import service as withdrawals
+from vintem.withdrawals.record import masked_destination
 from withdrawals.till import Till, crypto_body, new_till
 
 
@@ -44,11 +46,19 @@ async def test_pages_and_cursors_give_every_withdrawal_once(till: Till) -> None:
     assert seen == made[::-1]
 
 
+async def test_a_method_has_the_names_that_it_has_when_a_withdrawal_is_made(till: Till) -> None:
+    made = [(await till.take(1_000, method=method))["id"] for method in ("pix", "fiat")]
+    for method, expected in (("pix", made), ("fiat", made), ("crypto", [])):
+        listed = (await till.api.get(f"/v1/withdrawals?method={method}", key=till.key)).data
+        assert sorted(each["id"] for each in listed["withdrawals"]) == sorted(expected)
+        assert {each["method"] for each in listed["withdrawals"]} <= {"pix"}
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
         ("?status=paid", "status"),
-        ("?method=fiat", "method"),
+        ("?method=boleto", "method"),
         ("?startDate=yesterday", "startDate"),
         ("?endDate=2026-13-01", "endDate"),
         ("?pageSize=101", "pageSize"),
@@ -81,3 +91,33 @@ async def test_nobody_sees_or_moves_the_withdrawals_of_another(
         await other.simulate(made["id"], "failed"), ErrorCode.WITHDRAWAL_NOT_FOUND, status=404
     )
     assert await till.status(made["id"]) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("order", "shown"),
+    [
+        ({"pixKey": "52998224725", "pixKeyType": "cpf"}, "cpf ***.982.247-**"),
+        ({"pixKey": "cliente@example.com", "pixKeyType": "email"}, "email c***@example.com"),
+        ({"pixKey": "+5511987654321", "pixKeyType": "phone"}, "phone …4321"),
+        (
+            {"pixKey": "123e4567-e89b-12d3-a456-426655440000", "pixKeyType": "random"},
+            "evp …55440000",
+        ),
+    ],
+)
+async def test_operators_see_enough_of_a_destination_and_no_more(
+    till: Till, order: dict[str, object], shown: str
+) -> None:
+    made = await till.take(1_000, **order)
+    found = await withdrawals.find_anywhere(till.database, made["id"])
+    assert masked_destination(found) == shown
+
+
+async def test_operators_see_both_ends_of_a_wallet(till: Till) -> None:
+    reply = await till.ask(crypto_body())
+    found = await withdrawals.find_anywhere(till.database, reply.data["id"])
+    address = reply.data["walletAddress"]
+    assert masked_destination(found) == (
+        f"USDT {reply.data['walletNetwork']} {address[:6]}…{address[-6:]}"
+    )
+    assert address not in masked_destination(found)

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from conftest import new_database
 from support.api import TEST_PEPPER, complaints, new_tenant
 from vintem.brazil.wallets import Coin, Network
-from vintem.companies.model import WithdrawalRules
+from vintem.companies.model import Environment, WithdrawalRules
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
@@ -37,7 +37,15 @@ from vintem.runtime.migrations import migrate
 from vintem.withdrawals import creation, service
 from vintem.withdrawals.creation import NewWithdrawal
 from vintem.withdrawals.dispatch import Dispatcher
-from vintem.withdrawals.model import MOVES, Method, Status, Withdrawal, purchase, request_id_of
+from vintem.withdrawals.model import (
+    MOVES,
+    Method,
+    PayoutNotice,
+    Status,
+    Withdrawal,
+    purchase,
+    request_id_of,
+)
 from withdrawals.till import disagreements
 
 T = TypeVar("T")
@@ -226,8 +234,8 @@ class Company(RuleBasedStateMachine):
             answer = answer_of(row)
             assert isinstance(answer, Paid | Rejected)
             name = "again" if is_repeated else self.next_name("n")
-            notice = service.PayoutNotice(
-                self.scope.company_id, f"{name}/{row['request_id']}", row["request_id"], answer
+            notice = PayoutNotice(
+                self.scope, f"{name}/{row['request_id']}", row["request_id"], answer
             )
             self.bench.run(service.apply_payout_notice(self.bench.database, notice, now=self.now))
         self.follow()
@@ -308,7 +316,13 @@ class Company(RuleBasedStateMachine):
         provider = PayoutSimulator(
             self.bench.database, clock=self.clock, loses_answers=loses_answers
         )
-        worker = Dispatcher(self.bench.database, provider, self.bench.sealer, clock=self.clock)
+        worker = Dispatcher(
+            self.bench.database,
+            provider,
+            self.bench.sealer,
+            Environment.TEST,
+            clock=self.clock,
+        )
         await worker.run()
         await worker.close()
 

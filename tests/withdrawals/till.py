@@ -7,7 +7,7 @@ from typing import Any
 
 from support.api import TEST_PEPPER, Api, HttpReply, Shop, complaints, new_shop
 from vintem.companies import service as companies
-from vintem.companies.model import WithdrawalRules
+from vintem.companies.model import Environment, WithdrawalRules
 from vintem.kit.clock import utc_now
 from vintem.providers.payout_simulator import PayoutSimulator
 from vintem.runtime.crypto import Sealer
@@ -81,7 +81,13 @@ class Till:
 
     def dispatcher(self, **faults: Any) -> Dispatcher:
         provider = PayoutSimulator(self.database, clock=self.clock, **faults)
-        return Dispatcher(self.database, provider, Sealer(TEST_PEPPER.encode()), clock=self.clock)
+        return Dispatcher(
+            self.database,
+            provider,
+            Sealer(TEST_PEPPER.encode()),
+            Environment.TEST,
+            clock=self.clock,
+        )
 
     async def fund(self, amount: int) -> None:
         await self.shop.paid(amount)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from vintem.api.call import Access, Answer, Call, Data, Query, Reply, Route
+from vintem.api.call import MUST, Access, Answer, Call, Data, Query, Reply, Route
 from vintem.companies.model import LimitGroup
 from vintem.kit.clock import PublicTime, public_time
 from vintem.ledger import service as ledger
@@ -48,7 +48,16 @@ class StatementQuery(Query, frozen=True):
     """Which movements are listed."""
 
     page_size: Annotated[int, Meta(ge=1, le=100)] = 20
-    cursor: Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,17}$(?!\n)")] | None = None
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[1-9][0-9]{0,17}$(?!\n)",
+                extra={MUST: "is not a cursor of this list"},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Entry(Reply, frozen=True):

@@ -5,12 +5,14 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from functools import cache
 from typing import Final, NamedTuple, TypeVar, Union
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from vintem.api.call import MUST, Query
 from vintem.kit.errors import ErrorCode, Refusal
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -20,6 +22,7 @@ FAULTS_MAX: Final = 50
 NESTING_MAX: Final = 64
 QUERY_PARAMETERS_MAX: Final = 50
 
+NO_BODY: Final = "This call needs a body, in JSON; there is none."
 TOO_DEEP: Final = f"The body is nested more than {NESTING_MAX} levels deep."
 
 Fault = dict[str, str]
@@ -34,6 +37,8 @@ _WHOLE_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 
 def parse_json(raw: bytes) -> object:
     """Parse JSON, refusing what is not JSON, repeated names, and text that cannot be stored."""
+    if not raw:
+        raise Refusal(ErrorCode.INVALID_JSON, NO_BODY)
     try:
         value = _decode(raw)
     except (ValueError, RecursionError) as error:
@@ -67,7 +72,7 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
     """Turn query parameters into a declared shape, or refuse with every fault in them."""
     faults: list[Fault] = []
     values: dict[str, str] = {}
-    pairs = _read_pairs(query)
+    pairs = _pairs_of(query)
     if not shape.__struct_config__.forbid_unknown_fields:
         known = {field.encode_name for field in msgspec.structs.fields(shape)}
         pairs = [(name, text) for name, text in pairs if name in known]
@@ -83,15 +88,22 @@ def decode_query(query: bytes, shape: type[StructT]) -> StructT:
         decoded = msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:
         found = find_faults(values, shape, "", is_strict=False) or [_fault("", str(error))]
-        named = {fault["field"] for fault in faults}
-        faults += [fault for fault in found if fault["field"] not in named]
-    else:
-        if not faults:
-            return decoded
-    raise validation_refusal(faults)
+        _add_new(faults, found)
+        # What has its type is looked at further, so that one answer names all that is wrong.
+        wrong = {fault["field"] for fault in faults}
+        sound = {name: text for name, text in values.items() if name not in wrong}
+        try:
+            decoded = msgspec.convert(sound, shape, strict=False)
+        except msgspec.ValidationError:
+            raise validation_refusal(faults) from None
+    if isinstance(decoded, Query):
+        _add_new(faults, decoded.faults())
+    if faults:
+        raise validation_refusal(faults)
+    return decoded
 
 
-def _read_pairs(query: bytes) -> list[tuple[str, str]]:
+def _pairs_of(query: bytes) -> list[tuple[str, str]]:
     try:
         if _BROKEN_PERCENT.search(query):
             raise ValueError("a percent sign needs two hexadecimal digits")  # noqa: TRY301
@@ -103,6 +115,12 @@ def _read_pairs(query: bytes) -> list[tuple[str, str]]:
         )
     except ValueError:
         raise validation_refusal([_fault("", "The query cannot be read.")]) from None
+
+
+def _add_new(faults: list[Fault], found: list[Fault]) -> None:
+    """Add faults of parameters that have none yet."""
+    known = {fault["field"] for fault in faults}
+    faults += [fault for fault in found if fault["field"] not in known]
 
 
 def validation_refusal(faults: list[Fault]) -> Refusal:
@@ -142,8 +160,43 @@ def _find_field_faults(
     try:
         msgspec.convert(value, declared, strict=is_strict)
     except msgspec.ValidationError as error:
-        return _find_inner_faults(value, declared, path) or [_fault(path, str(error))]
+        inner = _find_inner_faults(value, declared, path)
+        return inner or [_fault(path, _in_words(str(error), declared))]
     return []
+
+
+def _in_words(message: str, declared: object) -> str:
+    """Say what is wrong without the words of the program: no enumerations, no patterns."""
+    words = _choices(declared)
+    if message.startswith("Invalid enum value") and words:
+        return f"must be {_one_of(words)}"
+    if "matching regex" in message:
+        return _must(declared) or "has a form that is not allowed"
+    return message
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+@cache
+def _choices(declared: object) -> Sequence[str]:
+    """The words that an annotation such as `Status | None` or `Literal["cpf", "cnpj"]` allows."""
+    if isinstance(declared, type) and issubclass(declared, Enum):
+        return [str(member.value) for member in declared]
+    arguments = typing.get_args(declared)
+    if typing.get_origin(declared) is typing.Literal:
+        return [str(argument) for argument in arguments]
+    return next((found for part in arguments if (found := _choices(part))), [])
+
+
+@cache
+def _must(declared: object) -> str | None:
+    """What an annotation says in words of its pattern."""
+    if isinstance(declared, msgspec.Meta):
+        return (declared.extra or {}).get(MUST)
+    parts = (*typing.get_args(declared), *getattr(declared, "__metadata__", ()))
+    return next((found for part in parts if (found := _must(part))), None)
 
 
 def _find_inner_faults(value: object, declared: object, path: str) -> list[Fault]:

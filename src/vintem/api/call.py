@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,8 +23,16 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
     """The shape of a request's body: strict types, no unknown fields."""
 
 
+MUST: Final = "must"
+"""Under which name a field's `Meta.extra` says in words what its pattern asks for."""
+
+
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The shape of a list's query parameters."""
+
+    def faults(self) -> list[dict[str, str]]:
+        """What is wrong although each parameter has its declared type."""
+        return []
 
 
 class PublicQuery(msgspec.Struct, frozen=True, rename="camel"):

@@ -11,12 +11,13 @@ from vintem.companies import service as companies
 from vintem.companies.model import Environment
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.money import AMOUNT_CENTS_MAX
+from vintem.ledger.model import Scope
 from vintem.providers.payouts import Paid, PayoutNoticeKind, Rejected
 from vintem.providers.port import Notice, NoticeKind
 from vintem.providers.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed
 from vintem.providers.simulator import SIMULATOR
 from vintem.withdrawals import service as withdrawals
-from vintem.withdrawals.service import NoticeOutcome, PayoutNotice
+from vintem.withdrawals.model import NoticeOutcome, PayoutNotice
 
 ENVIRONMENTS: Final[Mapping[str, Environment]] = {SIMULATOR: Environment.TEST}
 """The providers that may tell us something, and of whose money."""
@@ -64,7 +65,8 @@ async def receive_callback(call: Call) -> Answer:
         # Not acknowledged, so that it is told again until somebody has looked.
         raise Refusal(ErrorCode.NOT_FOUND, "There is no such account here.")
     if told.kind in set(PayoutNoticeKind):
-        is_new = await _receive_payout(call, provider, company.company_id, told)
+        scope = Scope(company.company_id, environment)
+        is_new = await _receive_payout(call, provider, scope, told)
     elif told.kind in set(NoticeKind):
         notice = _notice(provider, environment, company.company_id, told)
         is_new = await resources.transactions.receive(notice, now=call.now)
@@ -89,11 +91,11 @@ def _notice(provider: str, environment: Environment, company_id: int, told: Call
     )
 
 
-async def _receive_payout(call: Call, provider: str, company_id: int, told: CallbackBody) -> bool:
+async def _receive_payout(call: Call, provider: str, scope: Scope, told: CallbackBody) -> bool:
     """Take in what became of a payout; false when it was told before."""
     is_paid = told.kind == PayoutNoticeKind.PAID
     notice = PayoutNotice(
-        company_id=company_id,
+        scope=scope,
         notice_id=f"{provider}/{told.callback_id}",
         request_id=told.reference,
         amount=told.amount,

@@ -9,7 +9,9 @@ from msgspec import UNSET, Meta, UnsetType
 from vintem.api.call import Body, PublicQuery, Query, Reply
 from vintem.api.paging import PaginationReply
 from vintem.api.transaction_shapes import (
+    AN_ADDRESS,
     EMAIL,
+    SAYS_SOMETHING,
     VISIBLE,
     AddressBody,
     Cents,
@@ -45,8 +47,11 @@ class LineItemBody(Body, frozen=True):
 class PrefillBody(Body, frozen=True):
     """What is known of the buyer, so that they need not type it; all of it can be left out."""
 
-    name: Annotated[str, Meta(min_length=3, max_length=100, pattern=VISIBLE)] | None = None
-    email: Annotated[str, Meta(max_length=254, pattern=EMAIL)] | None = None
+    name: (
+        Annotated[str, Meta(min_length=3, max_length=100, pattern=VISIBLE, extra=SAYS_SOMETHING)]
+        | None
+    ) = None
+    email: Annotated[str, Meta(max_length=254, pattern=EMAIL, extra=AN_ADDRESS)] | None = None
     document: DocumentBody | None = None
     phone: Annotated[str, Meta(max_length=24)] | None = None
     address: AddressBody | None = None

@@ -1,12 +1,22 @@
 """Lists: which page and which days are asked for, and where a page stands."""
 
 from datetime import date, datetime, timedelta
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
-from vintem.api.body import validation_refusal
+from vintem.api.body import Fault, validation_refusal
 from vintem.api.call import Reply
 from vintem.kit.clock import parse_public_time, start_of_business_day
-from vintem.kit.paging import Cursor, PageFault, PageRequest, page_request, pagination
+from vintem.kit.paging import (
+    PAGE_SIZE_DEFAULT,
+    Cursor,
+    PageFault,
+    PageRequest,
+    page_request,
+    pagination,
+)
+
+StatusT = TypeVar("StatusT", bound=StrEnum)
 
 PAGE_FAULTS: Final = {
     PageFault.PAGE_OUT_OF_RANGE: ("page", "must be at least 1"),
@@ -32,9 +42,42 @@ def read_page(*, page: int | None, page_size: int, cursor: str | None) -> PageRe
     """Read which page is asked for, or refuse."""
     wanted = page_request(page=page, page_size=page_size, cursor=cursor)
     if isinstance(wanted, PageFault):
-        field, message = PAGE_FAULTS[wanted]
-        raise validation_refusal([{"field": field, "message": message}])
+        raise validation_refusal(page_faults(page=page, page_size=page_size, cursor=cursor))
     return wanted
+
+
+def page_faults(*, page: int | None, page_size: int, cursor: str | None) -> list[Fault]:
+    """Name all that keeps a page from being asked for so."""
+    faults = []
+    while isinstance(
+        fault := page_request(page=page, page_size=page_size, cursor=cursor), PageFault
+    ):
+        field, message = PAGE_FAULTS[fault]
+        faults.append({"field": field, "message": message})
+        # Without what was wrong, the rest is looked at.
+        match field:
+            case "page":
+                page = None
+            case "pageSize":
+                page_size = PAGE_SIZE_DEFAULT
+            case _:
+                cursor = None
+    return faults
+
+
+def read_statuses(
+    text: str | None, known: type[StatusT], faults: list[Fault] | None = None
+) -> tuple[StatusT, ...] | None:
+    """Read a list of statuses, each once."""
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word in list(known) for word in words):
+        allowed = ", ".join(known)
+        message = f"must be one or more of {allowed}, separated by commas"
+        _note({"field": "status", "message": message}, faults)
+        return None
+    return tuple(dict.fromkeys(known(word) for word in words))
 
 
 def shown_pagination(
@@ -53,7 +96,7 @@ def shown_pagination(
 
 
 def read_moment(
-    field: str, text: str | None, faults: list[dict[str, str]], *, is_end: bool
+    field: str, text: str | None, faults: list[Fault] | None = None, *, is_end: bool
 ) -> datetime | None:
     """Read a business day or a public time; an end is inclusive, so what follows it is returned."""
     if text is None:
@@ -68,5 +111,11 @@ def read_moment(
         return start_of_business_day(day + timedelta(days=1) if is_end else day)
     except (ValueError, OverflowError):
         message = "must be a day (YYYY-MM-DD) or a public time (YYYY-MM-DDTHH:MM:SS.mmmZ)"
-        faults.append({"field": field, "message": message})
+        _note({"field": field, "message": message}, faults)
         return None
+
+
+def _note(fault: Fault, faults: list[Fault] | None) -> None:
+    """Add a fault to those that are looked for; whoever looks for none has looked before."""
+    assert faults is not None, "a query is checked before it is used"
+    faults.append(fault)

@@ -12,7 +12,7 @@ from vintem.api.boleto_order import boleto_faults, boleto_part
 from vintem.api.call import Call
 from vintem.api.card_order import card_faults, card_part, refuse_raw_card
 from vintem.api.metadata import metadata_faults
-from vintem.api.paging import read_moment
+from vintem.api.paging import read_moment, read_statuses
 from vintem.api.payment_part import PaymentPart
 from vintem.api.pix_order import pix_part
 from vintem.api.postback import check_postback_url
@@ -288,25 +288,16 @@ def with_document(record: bytes, number: str) -> bytes:
 
 def filter_of(call: Call, query: TransactionQuery) -> Filter:
     """Turn a list's query into what is looked for."""
-    faults: list[dict[str, str]] = []
-    statuses = _statuses(query.status, faults)
-    created_from = read_moment("startDate", query.start_date, faults, is_end=False)
-    created_before = read_moment("endDate", query.end_date, faults, is_end=True)
+    number = query.document_number
     digest = None
-    if query.customer_document is not None:
-        number = normalise_cpf(query.customer_document) or normalise_cnpj(query.customer_document)
-        if number is None:
-            faults.append({"field": "customerDocument", "message": "is not a CPF or CNPJ"})
-        else:
-            digest = document_digest(call.resources.sealer, call.company.company_id, number)
-    if faults:
-        raise validation_refusal(faults)
+    if number is not None:
+        digest = document_digest(call.resources.sealer, call.company.company_id, number)
     return Filter(
         scope=scope_of(call),
-        statuses=statuses,
+        statuses=read_statuses(query.status, Status),
         payment_method=query.payment_method,
-        created_from=created_from,
-        created_before=created_before,
+        created_from=read_moment("startDate", query.start_date, is_end=False),
+        created_before=read_moment("endDate", query.end_date, is_end=True),
         external_ref=query.external_ref,
         document_digest=digest,
         amount_min=query.min_amount,
@@ -324,17 +315,6 @@ def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str
         "address": customer.address,
         "externalRef": customer.external_ref,
     }
-
-
-def _statuses(text: str | None, faults: list[dict[str, str]]) -> tuple[Status, ...] | None:
-    if text is None:
-        return None
-    words = text.split(",")
-    if not all(word in list(Status) for word in words):
-        allowed = ", ".join(Status)
-        faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
-        return None
-    return tuple(dict.fromkeys(Status(word) for word in words))
 
 
 def _is_address(text: str) -> bool:

@@ -6,10 +6,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from vintem.api.call import Body, Query, Reply
-from vintem.api.paging import PaginationReply
+from vintem.api.call import MUST, Body, Query, Reply
+from vintem.api.paging import PaginationReply, page_faults, read_moment, read_statuses
 from vintem.brazil.boleto import FineKind
 from vintem.brazil.cards import CardBrand
+from vintem.brazil.documents import normalise_cnpj, normalise_cpf
 from vintem.kit.clock import PublicTime
 from vintem.kit.money import AMOUNT_CENTS_MAX
 from vintem.transactions.model import PaymentMethod, Status
@@ -20,7 +21,12 @@ EMAIL: Final = r"^[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,185}\.[^@\s.\x00-\x1f]
 VISIBLE: Final = r"[^\s\u00ad\u200b-\u200f\u2060\ufeff]"
 
 Text = Annotated[str, Meta(max_length=255)]
-AddressText = Annotated[str, Meta(min_length=1, max_length=120, pattern=VISIBLE)]
+SAYS_SOMETHING: Final = {MUST: "must not be blank"}
+AN_ADDRESS: Final = {MUST: "must be an e-mail address"}
+ADDRESS_CODE: Final = {MUST: "must be two capital letters"}
+AddressText = Annotated[
+    str, Meta(min_length=1, max_length=120, pattern=VISIBLE, extra=SAYS_SOMETHING)
+]
 Cents = Annotated[int, Meta(ge=0, le=AMOUNT_CENTS_MAX)]
 
 
@@ -35,12 +41,23 @@ class AddressBody(Body, frozen=True):
     """Where a buyer lives."""
 
     street: AddressText
-    street_number: Annotated[str, Meta(min_length=1, max_length=20, pattern=VISIBLE)]
+    street_number: Annotated[
+        str, Meta(min_length=1, max_length=20, pattern=VISIBLE, extra=SAYS_SOMETHING)
+    ]
     neighborhood: AddressText
-    zip_code: Annotated[str, Meta(pattern=r"^[0-9]{5}-?[0-9]{3}$(?!\n)", examples=["01310-100"])]
+    zip_code: Annotated[
+        str,
+        Meta(
+            pattern=r"^[0-9]{5}-?[0-9]{3}$(?!\n)",
+            examples=["01310-100"],
+            extra={MUST: "must be a CEP, eight digits"},
+        ),
+    ]
     city: AddressText
-    state: Annotated[str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["SP"])]
-    country: Annotated[str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["BR"])] = "BR"
+    state: Annotated[str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["SP"], extra=ADDRESS_CODE)]
+    country: Annotated[
+        str, Meta(pattern=r"^[A-Z]{2}$(?!\n)", examples=["BR"], extra=ADDRESS_CODE)
+    ] = "BR"
     complement: Annotated[str, Meta(min_length=1, max_length=120)] | None = None
 
 
@@ -48,9 +65,24 @@ class CustomerBody(Body, frozen=True):
     """Who pays."""
 
     name: Annotated[
-        str, Meta(min_length=3, max_length=100, pattern=VISIBLE, examples=["Cliente de Teste"])
+        str,
+        Meta(
+            min_length=3,
+            max_length=100,
+            pattern=VISIBLE,
+            examples=["Cliente de Teste"],
+            extra=SAYS_SOMETHING,
+        ),
     ]
-    email: Annotated[str, Meta(max_length=254, pattern=EMAIL, examples=["cliente@example.com"])]
+    email: Annotated[
+        str,
+        Meta(
+            max_length=254,
+            pattern=EMAIL,
+            examples=["cliente@example.com"],
+            extra=AN_ADDRESS,
+        ),
+    ]
     document: DocumentBody
     phone: Annotated[str, Meta(max_length=24)] | None = None
     address: AddressBody | None = None
@@ -60,7 +92,7 @@ class CustomerBody(Body, frozen=True):
 class ItemBody(Body, frozen=True):
     """What is paid for."""
 
-    title: Annotated[str, Meta(min_length=1, max_length=255, pattern=VISIBLE)]
+    title: Annotated[str, Meta(min_length=1, max_length=255, pattern=VISIBLE, extra=SAYS_SOMETHING)]
     unit_price: Annotated[int, Meta(ge=1, le=AMOUNT_CENTS_MAX)]
     quantity: Annotated[int, Meta(ge=1, le=1_000_000)]
     tangible: bool = False
@@ -105,7 +137,14 @@ class BoletoBody(Body, frozen=True):
 
 CardDigits = Annotated[str, Meta(min_length=1, max_length=32, examples=["4111111111111111"])]
 HolderName = Annotated[
-    str, Meta(min_length=1, max_length=100, pattern=VISIBLE, examples=["CLIENTE DE TESTE"])
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=VISIBLE,
+        examples=["CLIENTE DE TESTE"],
+        extra=SAYS_SOMETHING,
+    ),
 ]
 Month = Annotated[int, Meta(ge=1, le=12)]
 Year = Annotated[int, Meta(ge=1_000, le=9_999, examples=[2030])]
@@ -191,6 +230,22 @@ class TransactionQuery(Query, frozen=True):
     page: int | None = None
     page_size: int = 20
     cursor: str | None = None
+
+    def faults(self) -> list[dict[str, str]]:
+        """All that is wrong, each fault with its parameter."""
+        faults: list[dict[str, str]] = []
+        read_statuses(self.status, Status, faults)
+        read_moment("startDate", self.start_date, faults, is_end=False)
+        read_moment("endDate", self.end_date, faults, is_end=True)
+        if self.customer_document is not None and self.document_number is None:
+            faults.append({"field": "customerDocument", "message": "is not a CPF or CNPJ"})
+        return faults + page_faults(page=self.page, page_size=self.page_size, cursor=self.cursor)
+
+    @property
+    def document_number(self) -> str | None:
+        """The buyer's document without its mask, if it is one."""
+        text = self.customer_document
+        return None if text is None else normalise_cpf(text) or normalise_cnpj(text)
 
 
 class RefundReply(Reply, frozen=True):

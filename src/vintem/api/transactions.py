@@ -1,6 +1,5 @@
 """The Transactions group."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -104,13 +103,10 @@ async def list_transactions(call: Call) -> Answer:
     query = call.query_as(TransactionQuery)
     page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     listed = await call.resources.transactions.list(filter_of(call, query), page, now=call.now)
-    refunds = await transactions.refunds_of(call.resources.database, listed.transactions)
     where = shown_pagination(page, counted_rows=listed.counted_rows, next_cursor=listed.next_cursor)
     return Data(
         TransactionList(
-            transactions=[
-                msgspec.Raw(record_of(each, _of(each, refunds))) for each in listed.transactions
-            ],
+            transactions=[msgspec.Raw(record) for record in listed.records],
             pagination=where,
         )
     )
@@ -183,10 +179,6 @@ async def _shown(call: Call, transaction: Transaction) -> bytes:
     refunds = await transactions.refunds_of(call.resources.database, [transaction])
     document = unseal_document(call.resources.sealer, transaction)
     return record_of(transaction, refunds, document=document)
-
-
-def _of(transaction: Transaction, refunds: Sequence[Refund]) -> Sequence[Refund]:
-    return [each for each in refunds if each.transaction_id == transaction.transaction_id]
 
 
 def _raw_refund(refund: Refund) -> msgspec.Raw:

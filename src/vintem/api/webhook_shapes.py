@@ -64,9 +64,20 @@ class ReplayBody(Body, frozen=True):
     to: Annotated[str, Meta(max_length=32, examples=["2026-03-02"])]
 
 
-class PageQuery(Query, frozen=True):
+class WebhookQuery(Query, frozen=True):
+    """Which addresses are listed."""
+
+    page: int | None = None
+    page_size: int = 20
+    cursor: str | None = None
+
+
+class DeliveryQuery(Query, frozen=True):
     """Which deliveries are listed."""
 
+    status: str | None = None
+    event: str | None = None
+    event_id: str | None = None
     page: int | None = None
     page_size: int = 20
     cursor: str | None = None
@@ -87,7 +98,7 @@ class WebhookReply(Reply, frozen=True):
     id: str
     url: str
     events: Sequence[str]
-    description: str
+    description: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     created_at: PublicTime
@@ -99,7 +110,7 @@ class WebhookSecretReply(Reply, frozen=True):
     id: str
     url: str
     events: Sequence[str]
-    description: str
+    description: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     secret: Annotated[str, Meta(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -14,18 +15,19 @@ from vintem.api.webhook_shapes import (
     AttemptReply,
     DeletedReply,
     DeliveryListReply,
+    DeliveryQuery,
     DeliveryReply,
     EventList,
     EventListReply,
     EventQuery,
     NothingBody,
-    PageQuery,
     ReplayBody,
     ReplayReply,
     SentReply,
     WebhookBody,
     WebhookChangeBody,
     WebhookListReply,
+    WebhookQuery,
     WebhookReply,
     WebhookSecretReply,
 )
@@ -33,11 +35,15 @@ from vintem.companies.model import Environment, LimitGroup
 from vintem.kit.clock import parse_public_time, public_time, start_of_business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
+from vintem.runtime.names import NamesBusyError
 from vintem.runtime.outbound import ForbiddenAddressError
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import EVERY_EVENT, REPLAY_MAX, Attempt, Delivery, Endpoint
+from vintem.webhooks.listing import DeliveryFilter
+from vintem.webhooks.model import EVERY_EVENT, REPLAY_MAX, Attempt, Delivery, Endpoint, State
 from vintem.webhooks.service import Place, Wishes
 from vintem.webhooks.signing import headers_of
+
+NAMES_BUSY_RETRY_SECONDS: Final = 5
 
 
 async def create_webhook(call: Call) -> Answer:
@@ -54,14 +60,11 @@ async def create_webhook(call: Call) -> Answer:
 
 async def list_webhooks(call: Call) -> Answer:
     """List the registered addresses."""
-    found = await webhooks.list_endpoints(call.resources.database, _place(call))
-    whole = read_page(page=None, page_size=max(len(found), 20), cursor=None)
-    return Data(
-        WebhookListReply(
-            webhooks=[_shown(each) for each in found],
-            pagination=shown_pagination(whole, counted_rows=len(found), next_cursor=None),
-        )
-    )
+    query = call.query_as(WebhookQuery)
+    request = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
+    page = await webhooks.list_endpoints(call.resources.database, _place(call), request)
+    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    return Data(WebhookListReply([_shown(each) for each in page.endpoints], where))
 
 
 async def read_webhook(call: Call) -> Answer:
@@ -109,10 +112,11 @@ async def test_webhook(call: Call) -> Answer:
 
 async def list_deliveries(call: Call) -> Answer:
     """List what was sent to an address, and what it answered."""
-    query = call.query_as(PageQuery)
+    query = call.query_as(DeliveryQuery)
+    wanted = DeliveryFilter(_read_states(query.status), _read_kind(query.event), query.event_id)
     request = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     page = await webhooks.list_deliveries(
-        call.resources.database, _place(call), _webhook_id(call), request
+        call.resources.database, _place(call), _webhook_id(call), request, wanted
     )
     where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
     return Data(
@@ -153,11 +157,10 @@ async def replay_events(call: Call) -> Answer:
 async def list_events(call: Call) -> Answer:
     """List what happened."""
     query = call.query_as(EventQuery)
-    if query.event is not None and query.event not in (*EVENT_KINDS, "ping"):
-        raise validation_refusal([{"field": "event", "message": "is not a kind of event"}])
+    kind = _read_kind(query.event)
     request = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
     page = await webhooks.list_events(
-        call.resources.database, _place(call), request, kind=query.event, now=call.now
+        call.resources.database, _place(call), request, kind=kind, now=call.now
     )
     where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
     return Data(EventList([msgspec.Raw(body.encode()) for body in page.bodies], where))
@@ -185,11 +188,33 @@ def _read_events(events: Sequence[str]) -> Sequence[str]:
     return (EVERY_EVENT,) if EVERY_EVENT in events else tuple(dict.fromkeys(events))
 
 
+def _read_kind(kind: str | None) -> str | None:
+    if kind is not None and kind not in (*EVENT_KINDS, "ping"):
+        raise validation_refusal([{"field": "event", "message": "is not a kind of event"}])
+    return kind
+
+
+def _read_states(text: str | None) -> Sequence[State] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word in list(State) for word in words):
+        message = f"must be a list of: {', '.join(State)}"
+        raise validation_refusal([{"field": "status", "message": message}])
+    return [State(word) for word in words]
+
+
 async def _check_url(call: Call, url: str) -> None:
     is_test = call.company.environment is Environment.TEST
     allows_loopback = call.resources.allows_loopback_webhooks and is_test
     try:
-        await call.resources.outbound.check(url, allows_loopback=allows_loopback)
+        await call.resources.outbound.check(
+            url, allows_loopback=allows_loopback, asker=str(call.company.company_id)
+        )
+    except NamesBusyError:
+        raise Refusal(
+            ErrorCode.SERVICE_UNAVAILABLE, retry_after_seconds=NAMES_BUSY_RETRY_SECONDS
+        ) from None
     except ForbiddenAddressError as fault:
         raise Refusal(ErrorCode.INVALID_URL, str(fault), details={"field": "url"}) from None
 
@@ -199,7 +224,9 @@ def _moment(field: str, text: str, *, is_end: bool) -> datetime:
         if "T" in text:
             return parse_public_time(text)
         day = date.fromisoformat(text)
-        return start_of_business_day(day + timedelta(days=1) if is_end else day)
+        if not is_end:
+            return start_of_business_day(day)
+        return start_of_business_day(day + timedelta(days=1)) - timedelta(microseconds=1)
     except (ValueError, OverflowError):
         message = "must be a business day or a public time"
         raise validation_refusal([{"field": field, "message": message}]) from None
@@ -210,7 +237,7 @@ def _shown(endpoint: Endpoint) -> WebhookReply:
         id=endpoint.endpoint_id,
         url=endpoint.url,
         events=endpoint.events,
-        description=endpoint.description,
+        description=endpoint.description or None,
         enabled=endpoint.is_enabled,
         disabled_reason=endpoint.disabled_reason,
         created_at=public_time(endpoint.created_at),
@@ -222,7 +249,7 @@ def _with_secret(endpoint: Endpoint, secret: str) -> WebhookSecretReply:
         id=endpoint.endpoint_id,
         url=endpoint.url,
         events=endpoint.events,
-        description=endpoint.description,
+        description=endpoint.description or None,
         enabled=endpoint.is_enabled,
         disabled_reason=endpoint.disabled_reason,
         secret=secret,
@@ -304,6 +331,8 @@ ROUTES = (
         "/v1/webhooks",
         handler=list_webhooks,
         summary="List webhooks",
+        description="The newest first.",
+        query=WebhookQuery,
         answer=WebhookListReply,
     ),
     _route(
@@ -319,7 +348,10 @@ ROUTES = (
         "/v1/webhooks/{id}",
         handler=change_webhook,
         summary="Change a webhook",
-        description="With `enabled` true again, what it still waited for is sent.",
+        description=(
+            "With `enabled` true again, what it still waited for is sent. What an address did not"
+            " take that answered 410 has ended: replay it."
+        ),
         body=WebhookChangeBody,
         answer=WebhookReply,
         refusals=(ErrorCode.WEBHOOK_NOT_FOUND, ErrorCode.INVALID_URL),
@@ -359,8 +391,11 @@ ROUTES = (
         "/v1/webhooks/{id}/deliveries",
         handler=list_deliveries,
         summary="List deliveries",
-        description="The newest first, each with its tries, what was sent and what was answered.",
-        query=PageQuery,
+        description=(
+            "The newest first, each with its tries, what was sent and what was answered. `status`"
+            " takes a list separated by commas; `event` is a kind, `eventId` one event."
+        ),
+        query=DeliveryQuery,
         answer=DeliveryListReply,
         refusals=(ErrorCode.WEBHOOK_NOT_FOUND,),
     ),
@@ -375,7 +410,7 @@ ROUTES = (
         ),
         body=ReplayBody,
         answer=ReplayReply,
-        refusals=(ErrorCode.WEBHOOK_NOT_FOUND,),
+        refusals=(ErrorCode.WEBHOOK_NOT_FOUND, ErrorCode.INVALID_STATE),
     ),
     _route(
         "POST",
@@ -386,7 +421,7 @@ ROUTES = (
         body=NothingBody,
         is_body_optional=True,
         answer=DeliveryReply,
-        refusals=(ErrorCode.DELIVERY_NOT_FOUND,),
+        refusals=(ErrorCode.DELIVERY_NOT_FOUND, ErrorCode.INVALID_STATE),
     ),
     _route(
         "GET",

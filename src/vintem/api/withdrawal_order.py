@@ -1,7 +1,7 @@
 """From what an integrator asks for to the withdrawal that is made, checked on the way."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ import structlog
 from vintem.api.body import validation_refusal
 from vintem.api.call import Call
 from vintem.api.metadata import metadata_faults
-from vintem.api.paging import read_moment
+from vintem.api.paging import read_moment, read_statuses
 from vintem.api.postback import check_postback_url
 from vintem.api.withdrawal_shapes import (
     AskedKeyType,
@@ -145,18 +145,12 @@ def check_amounts(call: Call, order: WithdrawalBody, method: Method) -> Sums:
 
 def filter_of(call: Call, query: WithdrawalQuery) -> Filter:
     """Turn a list's query into what is looked for."""
-    faults: list[dict[str, str]] = []
-    statuses = _statuses(query.status, faults)
-    created_from = read_moment("startDate", query.start_date, faults, is_end=False)
-    created_before = read_moment("endDate", query.end_date, faults, is_end=True)
-    if faults:
-        raise validation_refusal(faults)
     return Filter(
         scope=scope_of(call),
-        statuses=statuses,
-        method=query.method,
-        created_from=created_from,
-        created_before=created_before,
+        statuses=read_statuses(query.status, Status),
+        method=None if query.method is None else query.method.method,
+        created_from=read_moment("startDate", query.start_date, is_end=False),
+        created_before=read_moment("endDate", query.end_date, is_end=True),
         external_ref=query.external_ref,
     )
 
@@ -315,17 +309,6 @@ def _record(
         "completedAt": None,
         "cancelledAt": None,
     }
-
-
-def _statuses(text: str | None, faults: list[dict[str, str]]) -> Sequence[Status] | None:
-    if text is None:
-        return None
-    words = text.split(",")
-    if not all(word in list(Status) for word in words):
-        allowed = ", ".join(Status)
-        faults.append({"field": "status", "message": f"must be a list of: {allowed}"})
-        return None
-    return [Status(word) for word in words]
 
 
 def _wrong_key(message: str, **details: object) -> Refusal:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from vintem.api.call import Body, Query, Reply
-from vintem.api.paging import PaginationReply
+from vintem.api.call import MUST, Body, Query, Reply
+from vintem.api.paging import PaginationReply, page_faults, read_moment, read_statuses
 from vintem.brazil.wallets import Coin
 from vintem.kit.clock import PublicTime
 from vintem.withdrawals.model import Method, Status
@@ -19,6 +19,11 @@ class AskedMethod(StrEnum):
     PIX = "pix"
     FIAT = "fiat"
     CRYPTO = "crypto"
+
+    @property
+    def method(self) -> Method:
+        """What it is called in records."""
+        return Method.CRYPTO if self is AskedMethod.CRYPTO else Method.PIX
 
 
 class AskedKeyType(StrEnum):
@@ -65,7 +70,7 @@ class WithdrawalQuery(Query, frozen=True):
     """Which withdrawals are listed."""
 
     status: str | None = None
-    method: Method | None = None
+    method: AskedMethod | None = None
     start_date: str | None = None
     end_date: str | None = None
     external_ref: str | None = None
@@ -73,12 +78,29 @@ class WithdrawalQuery(Query, frozen=True):
     page_size: int = 20
     cursor: str | None = None
 
+    def faults(self) -> list[dict[str, str]]:
+        """All that is wrong, each fault with its parameter."""
+        faults: list[dict[str, str]] = []
+        read_statuses(self.status, Status, faults)
+        read_moment("startDate", self.start_date, faults, is_end=False)
+        read_moment("endDate", self.end_date, faults, is_end=True)
+        return faults + page_faults(page=self.page, page_size=self.page_size, cursor=self.cursor)
+
 
 class SimulateWithdrawalBody(Body, frozen=True):
     """Where a withdrawal shall go, and why it fails if that is where."""
 
     status: Status
-    failure_code: Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$(?!\n)")] | None = None
+    failure_code: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[A-Z][A-Z0-9_]{0,63}$(?!\n)",
+                extra={MUST: "must be capital letters, digits and _, such as PIX_KEY_NOT_FOUND"},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class BeneficiaryReply(Reply, frozen=True):

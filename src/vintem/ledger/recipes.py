@@ -1,6 +1,7 @@
 """One function for each business movement: which accounts, and how much of each."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vintem.ledger.model import (
     Account,
@@ -41,7 +42,7 @@ def capture(payment: Capture) -> Posting:
 
 
 def unclaimed(scope: Scope, reference: str, *, source: Account, amount: int) -> Posting:
-    """Book money that came in for nothing we can pay it to."""
+    """Book money that came in for nothing we can pay it to; below zero, money that left."""
     return _posting(scope, Kind.SUSPENSE, reference, {source: -amount, Account.SUSPENSE: amount})
 
 
@@ -71,6 +72,35 @@ def waterfall(balances: Balances, amount: int, sources: Sequence[Account]) -> Sp
         release=parts[Account.RELEASE],
         reserve=parts[Account.RESERVE],
         debt=left,
+    )
+
+
+def leave(split: Split, amount: int) -> Split:
+    """Say where the rest of held money came from once a part has left, what was taken first."""
+    assert 0 < amount < split.amount, "a part leaves, and a part stays"
+    left = amount
+    stays, goes = {}, {}
+    for source, part in (
+        (Account.AVAILABLE, split.available),
+        (Account.RELEASE, split.release),
+        (Account.RESERVE, split.reserve),
+        (Account.DEBT, split.debt),
+    ):
+        goes[source] = min(left, part)
+        stays[source] = part - goes[source]
+        left -= goes[source]
+    taken = []
+    for each in split.taken:
+        gone = min(goes[each.account], each.amount)
+        goes[each.account] -= gone
+        if gone < each.amount:
+            taken.append(replace(each, amount=each.amount - gone))
+    return Split(
+        available=stays[Account.AVAILABLE],
+        release=stays[Account.RELEASE],
+        reserve=stays[Account.RESERVE],
+        debt=stays[Account.DEBT],
+        taken=taken,
     )
 
 

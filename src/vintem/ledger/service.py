@@ -113,6 +113,26 @@ async def pay_out(
     await _post(block, [posting], now)
 
 
+async def pay_part_out(
+    block: Connection,
+    scope: Scope,
+    kind: HoldKind,
+    reference: str,
+    *,
+    posting_kind: Kind,
+    part: str,
+    amount: int,
+    to: Account,
+    now: datetime,
+) -> None:
+    """Let a part of held money, named once, leave for good; the rest is held as before."""
+    split = await store.lock_open_hold(block, scope, kind, reference)
+    assert split is not None, "what is held has an open hold"
+    await store.update_hold(block, scope, kind, reference, recipes.leave(split, amount))
+    posting = recipes.pay_out(scope, posting_kind, part, out_of=kind.account, to=to, amount=amount)
+    await _post(block, [posting], now)
+
+
 async def take_back(
     block: Connection,
     scope: Scope,
@@ -149,7 +169,7 @@ async def book_unclaimed(
     amount: int,
     now: datetime,
 ) -> None:
-    """Keep money that came in and belongs to no payment where somebody looks at it."""
+    """Keep money that belongs to no payment where somebody looks at it; below zero, what left."""
     posting = recipes.unclaimed(scope, reference, source=source, amount=amount)
     await _post(block, [posting], now)
 

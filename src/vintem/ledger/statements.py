@@ -49,42 +49,66 @@ posted as (
 created_at), `leg` (number, line, company_id, environment, code, amount), and `locked`, the accounts
 of the legs as they stand under a lock taken in the order of company, environment and code."""
 
-FIND_READY: Final = f"""
-code as (
-    select 'debt' as code
-    union select code from asked where code in ({BALANCED_CODES})
+WRITE_CAPTURES: Final = """
+credit as materialized (
+    select g.number, g.company_id, g.environment, c.code, c.total, c.legs
+    from gain g cross join lateral (values
+        ('available', g.available, g.available_legs),
+        ('release', g.release, g.release_legs),
+        ('reserve', g.reserve, g.reserve_legs)
+    ) as c (code, total, legs)
+    -- Who owes us is told by the first, credited or not.
+    where c.legs > 0 or c.code = 'available'
 ),
-ready as (
-    select a.company_id, a.environment
-    from account a
-    join (select distinct company_id, environment from credited) as s
-        on s.company_id = a.company_id and s.environment = a.environment
-    where a.code in (select code from code)
-    group by a.company_id, a.environment
-    having count(*) = (select count(*) from code)
-        and sum(a.balance) filter (where a.code = 'debt') = 0
-)
-"""  # noqa: S608 - the codes are constants
-"""What finds the companies in `credited` (company_id, environment) whose accounts for the legs in
-`asked` (number, line, code, amount) are open and who owe us nothing: `ready`. What comes in for the
-others is not only added to their balance."""
-
-LOCK_READY: Final = """
-held as materialized (
-    select a.company_id, a.environment, a.code, a.balance, a.version
-    from account a
-    join (select distinct company_id, environment from leg) as s
-        on s.company_id = a.company_id and s.environment = a.environment
-    where a.code in (select code from code)
+locked as materialized (
+    select c.number, a.company_id, a.environment, a.code, a.balance, a.version, c.total, c.legs
+    from credit c join account a on a.company_id = c.company_id
+        and a.environment = c.environment and a.code = c.code
+    where not a.owes
+        and (select is_whole((select count(*) from captured), (select count(*) from asked)))
     order by a.company_id, a.environment, a.code
     for update of a
 ),
-locked as materialized (
-    select * from held where code <> 'debt' or owes_nothing(balance)
+moved_account as (
+    update account a set balance = k.balance + k.total, version = k.version + k.legs
+    from locked k
+    where a.company_id = k.company_id and a.environment = k.environment and a.code = k.code
+),
+base as (
+    select number, max(balance) filter (where code = 'available') as balance,
+        max(version) filter (where code = 'available') as available,
+        max(version) filter (where code = 'release') as release,
+        max(version) filter (where code = 'reserve') as reserve
+    from locked group by number
+),
+posted as (
+    insert into posting (
+        company_id, environment, kind, reference, codes, amounts, versions,
+        available_amount, available_version, available_after, created_at
+    )
+    select c.company_id, c.environment, 'capture', c.reference,
+        array_remove(array[c.source, case when c.available > 0 then 'available' end,
+            case when c.fee > 0 then 'fee' end, case when c.release > 0 then 'release' end,
+            case when c.reserve > 0 then 'reserve' end], null),
+        array_remove(array[c.total, nullif(c.available, 0), nullif(c.fee, 0),
+            nullif(c.release, 0), nullif(c.reserve, 0)], null),
+        array_remove(array[0, case when c.available > 0 then b.available + c.available_at end,
+            case when c.fee > 0 then 0 end,
+            case when c.release > 0 then b.release + c.release_at end,
+            case when c.reserve > 0 then b.reserve + c.reserve_at end], null),
+        nullif(c.available, 0),
+        case when c.available > 0 then b.available + c.available_at end,
+        case when c.available > 0 then b.balance + c.available_after end,
+        c.created_at
+    from captured c left join base b on b.number = c.gain
+    where (select is_whole((select count(available) from base), (select count(*) from gain)))
 )
 """
-"""What locks the accounts of those that were ready and are in `leg`; a debt that was made in
-between is a conflict."""
+"""What books payments that came in, in a statement that has named these before: `captured`, with
+the parts of each posting and their places in the order of its ledger's (`gain` is the number of
+that one), `asked`, as many rows as are to be captured, and `gain`, what each ledger gains in all,
+in the order of company and environment. All are booked, or the statement fails: when fewer were
+captured than asked for, when a company owes us, when its accounts are not open."""
 
 SCHEDULE_RELEASES: Final = """
 scheduled as (

@@ -387,6 +387,43 @@ async def insert_hold(db: Connection, hold: Hold) -> None:
     )
 
 
+async def lock_open_hold(
+    db: Connection, scope: Scope, kind: HoldKind, reference: str
+) -> Split | None:
+    """Find where held money came from, and keep others from ending the hold."""
+    text = await db.fetchval(
+        """
+        select split from hold
+        where company_id = $1 and environment = $4 and kind = $2 and reference = $3
+            and resolution is null
+        for update
+        """,
+        scope.company_id,
+        kind,
+        reference,
+        scope.environment,
+    )
+    return None if text is None else msgspec.json.decode(text, type=Split)
+
+
+async def update_hold(
+    db: Connection, scope: Scope, kind: HoldKind, reference: str, split: Split
+) -> None:
+    """Write down what a locked hold still holds, and where that came from."""
+    await db.execute(
+        """
+        update hold set amount = $5, split = $6
+        where company_id = $1 and environment = $4 and kind = $2 and reference = $3
+        """,
+        scope.company_id,
+        kind,
+        reference,
+        scope.environment,
+        split.amount,
+        msgspec.json.encode(split).decode(),
+    )
+
+
 async def resolve_hold(
     db: Connection,
     scope: Scope,

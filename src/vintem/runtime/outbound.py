@@ -8,10 +8,11 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 import aiohttp
@@ -19,18 +20,15 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from vintem.kit.addresses import is_loopback, is_public, parse_address
+from vintem.kit.clock import utc_now
 from vintem.kit.urls import UrlFault, WebUrl, parse_web_url
+from vintem.runtime.names import RESOLVE_SECONDS_MAX, Ask, Names, ask_system
 
 ANSWER_BYTES_MAX: Final = 20_000
 CONNECT_SECONDS_MAX: Final = 5.0
-RESOLVE_SECONDS_MAX: Final = 5.0
-# A name server that does not answer holds a thread for seconds; the others must not wait for it.
-RESOLVER_THREADS: Final = 64
 IDLE_CONNECTIONS_SECONDS: Final = 15.0
 _POST_HEADERS: Final = {"content-type": "application/json", "user-agent": "Vintem-Webhooks/1"}
 _GET_HEADERS: Final = {"accept": "image/*", "user-agent": "Vintem-Pictures/1"}
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class ForbiddenAddressError(Exception):
@@ -48,6 +46,8 @@ class Answer:
     status: int
     body: bytes
     seconds: float
+    retry_after_seconds: float | None = None
+    """How long the other side asks to be left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +101,20 @@ def _checked_socket(info: aiohttp.connector.AddrInfoType) -> socket.socket:
 class Outbound:
     """Calls addresses that strangers gave us; to be closed at the end."""
 
-    def __init__(
-        self, *, resolve: Resolve | None = None, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self._resolve = resolve or self._ask_name_server
+    def __init__(self, *, ask: Ask = ask_system, tls: ssl.SSLContext | None = None) -> None:
+        self._names = Names(ask)
         self._tls = tls
-        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Close every connection."""
         if self._session is not None:
             await self._session.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def check(self, url: str, *, allows_loopback: bool) -> None:
+    async def check(self, url: str, *, allows_loopback: bool, asker: str = "") -> None:
         """Raise ForbiddenAddressError unless an address may be called as it resolves now."""
         parsed = _parsed(url, allows_loopback=allows_loopback)
-        await self._addresses(parsed, allows_loopback=allows_loopback)
+        await self._addresses(parsed, allows_loopback=allows_loopback, asker=asker, is_proven=False)
 
     async def post(
         self,
@@ -128,48 +124,82 @@ class Outbound:
         *,
         allows_loopback: bool,
         seconds_max: float,
+        asker: str = "",
+        is_proven: bool = False,
     ) -> Answer:
-        """Send a JSON body and return the answer, whatever its status; redirects are answers."""
+        """Send a JSON body and return the answer, whatever its status; redirects are answers.
+
+        Whoever asks has its names looked up apart from others, and one that is proven before them.
+        """
         request = _Request("POST", {**_POST_HEADERS, **headers}, body, ANSWER_BYTES_MAX)
         return await self._call(
-            request, url, allows_loopback=allows_loopback, seconds_max=seconds_max
+            request,
+            url,
+            allows_loopback=allows_loopback,
+            seconds_max=seconds_max,
+            asker=asker,
+            is_proven=is_proven,
         )
 
     async def get(
-        self, url: str, *, allows_loopback: bool, seconds_max: float, bytes_max: int
+        self,
+        url: str,
+        *,
+        allows_loopback: bool,
+        seconds_max: float,
+        bytes_max: int,
+        asker: str = "",
     ) -> Answer:
         """Fetch the first bytes of what is at an address; redirects are answers."""
         request = _Request("GET", _GET_HEADERS, None, bytes_max)
         return await self._call(
-            request, url, allows_loopback=allows_loopback, seconds_max=seconds_max
+            request,
+            url,
+            allows_loopback=allows_loopback,
+            seconds_max=seconds_max,
+            asker=asker,
+            is_proven=False,
         )
 
     async def _call(
-        self, request: _Request, url: str, *, allows_loopback: bool, seconds_max: float
+        self,
+        request: _Request,
+        url: str,
+        *,
+        allows_loopback: bool,
+        seconds_max: float,
+        asker: str,
+        is_proven: bool,
     ) -> Answer:
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds_max):
                 parsed = _parsed(url, allows_loopback=allows_loopback)
-                _checked.set(await self._addresses(parsed, allows_loopback=allows_loopback))
+                found = await self._addresses(
+                    parsed, allows_loopback=allows_loopback, asker=asker, is_proven=is_proven
+                )
+                _checked.set(found)
                 _may_be_loopback.set(allows_loopback)
-                status, answered = await self._send_again_if_cut(parsed, request)
+                response, answered = await self._send_again_if_cut(parsed, request)
         except aiohttp.ServerTimeoutError:
             raise CallFailedError(f"no connection within {CONNECT_SECONDS_MAX:g} s") from None
         except TimeoutError:
             raise CallFailedError(f"no answer within {seconds_max:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise CallFailedError(_reason(error)) from None
-        return Answer(status, answered, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return Answer(response.status, answered, seconds, _retry_after_seconds(response))
 
-    async def _send_again_if_cut(self, url: WebUrl, request: _Request) -> tuple[int, bytes]:
+    async def _send_again_if_cut(
+        self, url: WebUrl, request: _Request
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
         try:
             return await self._send(url, request)
         except (aiohttp.ServerDisconnectedError, ConnectionResetError):
             # Most likely a connection of before that the other side was just closing.
             return await self._send(url, request)
 
-    async def _send(self, url: WebUrl, request: _Request) -> tuple[int, bytes]:
+    async def _send(self, url: WebUrl, request: _Request) -> tuple[aiohttp.ClientResponse, bytes]:
         session = self._session or self._open()
         async with session.request(
             request.method,
@@ -188,7 +218,7 @@ class Outbound:
             else:
                 # What comes after is not read: the connection cannot be used again.
                 response.close()
-            return response.status, bytes(answered)
+            return response, bytes(answered)
 
     def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -210,30 +240,24 @@ class Outbound:
         )
         return self._session
 
-    async def _addresses(self, url: WebUrl, *, allows_loopback: bool) -> Sequence[str]:
+    async def _addresses(
+        self, url: WebUrl, *, allows_loopback: bool, asker: str, is_proven: bool
+    ) -> Sequence[str]:
         """The addresses of a host, if every one of them may be called."""
         if allows_loopback and (url.host == "localhost" or is_loopback(url.host)):
-            found: Sequence[str] = ("127.0.0.1", "::1") if url.host == "localhost" else (url.host,)
-            return found
+            return ("127.0.0.1", "::1") if url.host == "localhost" else (url.host,)
         if parse_address(url.host) is not None:
             raise ForbiddenAddressError(UrlFault.IP_LITERAL)
-        try:
-            async with asyncio.timeout(RESOLVE_SECONDS_MAX):
-                found = await self._resolve(url.host, url.port)
-        except (OSError, UnicodeError):
-            found = ()
+        found = await self._names.resolve(url.host, url.port, asker=asker, is_proven=is_proven)
+        if found is None:
+            raise ForbiddenAddressError(
+                f"The host's name was not resolved within {RESOLVE_SECONDS_MAX:g} s."
+            )
         if not found:
             raise ForbiddenAddressError("The host's name does not resolve to an address.")
         if not all(is_public(address) for address in found):
             raise ForbiddenAddressError("The host is not on the open internet.")
         return found
-
-    async def _ask_name_server(self, host: str, port: int) -> Sequence[str]:
-        def ask() -> Sequence[str]:
-            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
 
 
 def _parsed(url: str, *, allows_loopback: bool) -> WebUrl:
@@ -264,3 +288,21 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, OSError):
         return cause.strerror or "no connection"
     return f"the answer could not be read ({type(cause).__name__})"
+
+
+def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
+    """How long the other side asks to be left alone: given in seconds, or as a date."""
+    written = response.headers.get("retry-after", "").strip()
+    if not written:
+        return None
+    if written.isascii() and written.isdecimal():
+        # Whoever writes more digits than these means never.
+        return float(written[:9])
+    try:
+        until = parsedate_to_datetime(written)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        # The reader is not strict, and a stranger may write anything.
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - utc_now()).total_seconds())

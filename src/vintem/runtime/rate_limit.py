@@ -3,14 +3,15 @@
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import groupby
 from typing import Final, Protocol
 
 import msgspec
 
 from vintem.kit.clock import EpochSeconds
-from vintem.runtime.db import Connection, Database
+from vintem.runtime.db import Connection, Database, Row
 from vintem.runtime.group_commit import GroupCommit
 
 NANOSECONDS: Final = 1_000_000_000
@@ -127,7 +128,7 @@ class MemoryLimiter:
 class SharedLimiter:
     """Windows that several processes count together in PostgreSQL.
 
-    Calls that arrive together share one statement, in which each is decided on its own.
+    Calls that arrive together share one statement, and those of one window one decision.
     """
 
     def __init__(self, database: Database) -> None:
@@ -149,33 +150,47 @@ class SharedLimiter:
         await self._calls.close()
 
 
-async def _admit_many(db: Connection, windows: Sequence[Window]) -> Sequence[Decision]:
+async def _admit_many(db: Connection, calls: Sequence[Window]) -> Sequence[Decision]:
+    """Decide calls that are sorted by their windows; those of one window are decided together."""
+    together = [(window, len(list(same))) for window, same in groupby(calls)]
     rows = await db.fetch(
         """
         select d.admitted, d.decided_at, d.remaining, d.next_at
-        from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
-            with ordinality as c (company_id, key_id, group_name, max_calls, seconds, number)
-        cross join lateral admit_call(
-            c.company_id, c.key_id, c.group_name, c.max_calls, make_interval(secs => c.seconds)
+        from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+            with ordinality as c (company_id, key_id, group_name, max_calls, seconds, calls, number)
+        cross join lateral admit_calls(
+            c.company_id, c.key_id, c.group_name, c.max_calls, make_interval(secs => c.seconds),
+            c.calls
         ) as d
         order by c.number
         """,
-        [window.company_id for window in windows],
-        [window.key_id for window in windows],
-        [window.group for window in windows],
-        [window.limit for window in windows],
-        [window.seconds for window in windows],
+        [window.company_id for window, _ in together],
+        [window.key_id for window, _ in together],
+        [window.group for window, _ in together],
+        [window.limit for window, _ in together],
+        [window.seconds for window, _ in together],
+        [count for _, count in together],
     )
     return [
-        Decision(
-            admitted=row["admitted"],
-            limit=window.limit,
-            remaining=row["remaining"],
-            decided_at=row["decided_at"].timestamp(),
-            next_at=row["next_at"].timestamp(),
-        )
-        for window, row in zip(windows, rows, strict=True)
+        decision
+        for (window, count), row in zip(together, rows, strict=True)
+        for decision in _decisions(window, count, row)
     ]
+
+
+def _decisions(window: Window, count: int, row: Row) -> Iterator[Decision]:
+    """Say to each call of a window what was decided: the first ones are admitted."""
+    admitted, remaining = row["admitted"], row["remaining"]
+    decided_at, full_until = row["decided_at"].timestamp(), row["next_at"].timestamp()
+    for number in range(1, count + 1):
+        left = remaining + max(admitted - number, 0)
+        yield Decision(
+            admitted=number <= admitted,
+            limit=window.limit,
+            remaining=left,
+            decided_at=decided_at,
+            next_at=decided_at if left else full_until,
+        )
 
 
 async def forget_idle_windows(database: Database, *, company_id: int, idle_seconds: int) -> int:

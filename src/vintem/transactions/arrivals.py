@@ -7,15 +7,15 @@ from typing import Final
 
 import structlog
 
-from vintem.kit.errors import Refusal
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
 from vintem.providers.port import Authorised, Blocked, Notice, NoticeKind, Refused
 from vintem.runtime import metrics
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
-from vintem.transactions import answers, callback_store, moves, store
+from vintem.transactions import answers, callback_store, moves, returns, store
 from vintem.transactions.callback_store import State
 from vintem.transactions.model import PaymentMethod, Status, Transaction, ids_of_reference
+from vintem.transactions.returns import Step
 
 log = structlog.get_logger()
 
@@ -32,15 +32,9 @@ TARGETS: Final[Mapping[NoticeKind, Status]] = {
     NoticeKind.DISPUTE_OPENED: Status.PRE_CHARGEBACK,
     NoticeKind.DISPUTE_WON: Status.PAID,
     NoticeKind.DISPUTE_LOST: Status.CHARGEBACK,
-    NoticeKind.REFUND_DONE: Status.REFUNDED,
 }
 AFTER_PAYMENT: Final = frozenset(
-    {
-        NoticeKind.DISPUTE_OPENED,
-        NoticeKind.DISPUTE_WON,
-        NoticeKind.DISPUTE_LOST,
-        NoticeKind.REFUND_DONE,
-    }
+    {NoticeKind.DISPUTE_OPENED, NoticeKind.DISPUTE_WON, NoticeKind.DISPUTE_LOST}
 )
 
 
@@ -49,15 +43,6 @@ class Outcome:
     """What became of something we were told."""
 
     notice: Notice
-    state: State
-    cause: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A payment after something was tried on it."""
-
-    transaction: Transaction
     state: State
     cause: str | None = None
 
@@ -109,7 +94,9 @@ async def do_waiting(
             if step.state is State.WAITING:
                 continue
             transaction, has_moved = step.transaction, True
-            await callback_store.update_state(block, notice, step.state, step.cause)
+            await callback_store.update_state(
+                block, notice, step.state, step.cause, refund_id=step.refund_id
+            )
             outcomes.append(Outcome(notice, step.state, step.cause))
     return transaction, outcomes
 
@@ -156,38 +143,42 @@ def report(outcomes: Sequence[Outcome]) -> None:
 
 async def _try(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime, *, is_overdue: bool
-) -> _Step:
+) -> Step:
     if notice.kind in MONEY:
         # Money never waits for its turn.
         return await _take_money(block, transaction, notice, now)
+    is_refund = notice.kind is NoticeKind.REFUND_DONE
     if notice.sequence is not None:
         last = await callback_store.last_sequence(block, transaction, notice.provider)
-        if notice.sequence <= last:
-            return _Step(transaction, State.IGNORED, "obsolete")
+        if notice.sequence <= last and not is_refund:
+            return Step(transaction, State.IGNORED, "obsolete")
         if notice.sequence > last + 1 and not is_overdue:
-            return _Step(transaction, State.WAITING)
+            return Step(transaction, State.WAITING)
+    if is_refund:
+        # What has left is booked, overtaken or not.
+        return await returns.take(block, transaction, notice, now, is_overdue=is_overdue)
     if _may_apply(transaction, notice):
         return await _apply(block, transaction, notice, now)
     if _may_apply_later(transaction, notice):
-        return _Step(transaction, State.WAITING)
-    return _Step(transaction, State.IGNORED, f"is_{transaction.status}")
+        return Step(transaction, State.WAITING)
+    return Step(transaction, State.IGNORED, f"is_{transaction.status}")
 
 
 async def _take_money(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime
-) -> _Step:
+) -> Step:
     cause = await _why_unclaimed(block, transaction, notice)
     if cause == "repeated":
-        return _Step(transaction, State.IGNORED, cause)
+        return Step(transaction, State.IGNORED, cause)
     if cause is not None:
         is_boleto = transaction.payment_method is PaymentMethod.BOLETO
         await _book_unclaimed(block, notice, now, is_owed_by_bank=is_boleto)
-        return _Step(transaction, State.UNCLAIMED, cause)
+        return Step(transaction, State.UNCLAIMED, cause)
     if notice.kind is NoticeKind.CHARGE_PAID:
         paid = await answers.settle(block, transaction, Authorised(notice.code), now=now)
     else:
         paid = await moves.pay(block, transaction, end_to_end_id=notice.end_to_end_id, now=now)
-    return _Step(paid, State.APPLIED)
+    return Step(paid, State.APPLIED)
 
 
 async def _why_unclaimed(block: Connection, transaction: Transaction, notice: Notice) -> str | None:
@@ -209,7 +200,7 @@ async def _is_repeated(block: Connection, transaction: Transaction, notice: Noti
     is_made = transaction.paid_at is not None and notice.amount == transaction.amount
     if notice.kind is NoticeKind.CHARGE_PAID:
         # A charge has our id, under which the acquirer charges once.
-        return is_made
+        return is_made or await callback_store.is_known_charge(block, transaction, notice)
     if notice.end_to_end_id is None:
         return False
     is_same = is_made and notice.end_to_end_id == transaction.end_to_end_id
@@ -221,10 +212,6 @@ def _may_apply(transaction: Transaction, notice: Notice) -> bool:
         return transaction.status in DISPUTED
     if notice.kind is NoticeKind.CHARGE_REFUSED and transaction.paid_at is not None:
         return False
-    if notice.kind is NoticeKind.REFUND_DONE:
-        # A refund that we asked for is in our books already; this one was the provider's own.
-        is_whole = notice.amount == transaction.left_to_refund == transaction.amount
-        return is_whole and transaction.may_become(Status.REFUNDED)
     return transaction.may_become(TARGETS[notice.kind])
 
 
@@ -240,7 +227,7 @@ def _may_apply_later(transaction: Transaction, notice: Notice) -> bool:
 
 async def _apply(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime
-) -> _Step:
+) -> Step:
     match notice.kind:
         case NoticeKind.CHARGE_REFUSED:
             refused = Refused(notice.code or "REFUSED", notice.message or "The charge was refused.")
@@ -248,15 +235,13 @@ async def _apply(
         case NoticeKind.CHARGE_BLOCKED:
             moved = await answers.settle(block, transaction, Blocked(notice.code), now=now)
         case _:
-            try:
-                target = TARGETS[notice.kind]
-                moved = await moves.move(block, transaction, target, None, now=now)
-            except Refusal as refusal:
-                return _Step(transaction, State.IGNORED, refusal.code)
-    return _Step(moved, State.APPLIED)
+            moved = await moves.move(block, transaction, TARGETS[notice.kind], None, now=now)
+    return Step(moved, State.APPLIED)
 
 
 async def _without_payment(block: Connection, notice: Notice, now: datetime) -> State:
+    if notice.kind is NoticeKind.REFUND_DONE:
+        return await returns.take_unknown(block, notice, now)
     is_known = notice.end_to_end_id is not None and await callback_store.is_known_transfer(
         block, notice
     )
@@ -297,7 +282,11 @@ def _look(
 
 async def _lock(block: Connection, notice: Notice) -> Transaction | None:
     scope = Scope(notice.company_id, notice.environment)
-    for transaction_id in ids_of_reference(notice.reference):
+    candidates = ids_of_reference(notice.reference)
+    if notice.kind is NoticeKind.REFUND_DONE:
+        refund = await store.find_refund(block, scope, notice.reference)
+        candidates = candidates if refund is None else [refund.transaction_id]
+    for transaction_id in candidates:
         transaction = await store.lock(block, scope, transaction_id)
         if transaction is not None:
             return transaction

@@ -128,50 +128,51 @@ async def confirm_many(
 ) -> Sequence[Confirmed | None]:
     """Book payments of any number of companies in one commit, read before without a lock.
 
-    The few that cannot be booked in that one statement are booked one by one.
+    Those of sessions, and of companies that owe us, are booked one by one. The others are booked
+    together or not at all: when one was changed meanwhile, it fails as busy, and the whole is to be
+    tried again.
     """
     wanted = {(each.scope.company_id, each.transaction_id): each for each in payments}
     outcomes: dict[tuple[int, str], Confirmed] = {}
     # One moment for all of a commit: the row, its history and its event tell the same.
     now = max(payment.now for payment in payments)
-    confirmations, alone = [], []
-    for transaction in await store.find_many(
+    together: list[Transaction] = []
+    alone: list[Transaction] = []
+    unopened: set[int] = set()
+    for transaction, owes in await store.find_many(
         connection, [(each.scope, each.transaction_id) for each in wanted.values()]
     ):
         key = (transaction.company_id, transaction.transaction_id)
         outcomes[key] = Confirmed(transaction, is_moved=False)
-        if is_payable(transaction) and transaction.checkout_session_id is not None:
-            alone.append(key)
-        elif is_payable(transaction):
-            paid = paid_by(transaction, wanted[key].end_to_end_id, now=now)
-            confirmations.append(_confirmation(transaction, paid, now=now))
-    done = await _confirm_together(connection, confirmations, now=now)
-    for each in confirmations:
-        transaction = each.paid
-        key = (transaction.company_id, transaction.transaction_id)
-        if transaction.transaction_id in done:
-            outcomes[key] = Confirmed(transaction, is_moved=True, record=each.record)
-        else:
-            alone.append(key)
-    for key in alone:
+        if is_payable(transaction):
+            if owes is None:
+                unopened.add(transaction.company_id)
+            # A session's payment moves its session in the same commit.
+            is_alone = owes or transaction.checkout_session_id is not None
+            (alone if is_alone else together).append(transaction)
+    if unopened:
+        await ledger.open_accounts(connection, unopened)
+    confirmations = [
+        _confirmation(each, wanted[each.company_id, each.transaction_id], now=now)
+        for each in sorted(together, key=_row_order)
+    ]
+    if confirmations:
+        await grouped_store.confirm(connection, confirmations, now=now)
+    for done in confirmations:
+        key = (done.paid.company_id, done.paid.transaction_id)
+        outcomes[key] = Confirmed(done.paid, is_moved=True, record=done.record)
+    for each in alone:
+        key = (each.company_id, each.transaction_id)
         outcomes[key] = await _confirm_alone(connection, wanted[key], now=now)
     return [_told_once(outcomes, each) for each in payments]
 
 
-async def _confirm_together(
-    connection: DedicatedConnection, confirmations: Sequence[Confirmation], *, now: datetime
-) -> set[str]:
-    if not confirmations:
-        return set()
-    done = await grouped_store.confirm(connection, confirmations, now=now)
-    left = [each for each in confirmations if each.paid.transaction_id not in done]
-    # With its first payment a company's accounts are opened; all others find them open.
-    if left and await ledger.open_accounts(connection, {each.paid.company_id for each in left}):
-        done |= await grouped_store.confirm(connection, left, now=now)
-    return done
+def _row_order(transaction: Transaction) -> tuple[int, str]:
+    return (transaction.company_id, transaction.transaction_id)
 
 
-def _confirmation(was: Transaction, paid: Transaction, *, now: datetime) -> Confirmation:
+def _confirmation(was: Transaction, payment: Payment, *, now: datetime) -> Confirmation:
+    paid = paid_by(was, payment.end_to_end_id, now=now)
     change = change_of(paid, was.status, (), is_first_time=True, now=now)
     capture = capture_of(paid, now=now)
     return Confirmation(

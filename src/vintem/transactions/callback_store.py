@@ -1,6 +1,6 @@
 """The SQL of what providers tell us: each thing once, and what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -54,11 +54,18 @@ async def insert_waiting(
     return bool(found)
 
 
-async def update_state(db: Connection, notice: Notice, state: State, cause: str | None) -> None:
-    """Write down what became of something we were told."""
+async def update_state(
+    db: Connection,
+    notice: Notice,
+    state: State,
+    cause: str | None,
+    *,
+    refund_id: str | None = None,
+) -> None:
+    """Write down what became of something we were told, and which refund it told of."""
     await db.execute(
         """
-        update provider_callback set state = $4, cause = $5, look_at = null
+        update provider_callback set state = $4, cause = $5, refund_id = $6, look_at = null
         where company_id = $1 and provider = $2 and callback_id = $3
         """,
         notice.company_id,
@@ -66,6 +73,7 @@ async def update_state(db: Connection, notice: Notice, state: State, cause: str 
         notice.callback_id,
         state,
         cause,
+        refund_id,
     )
 
 
@@ -113,21 +121,55 @@ async def last_sequence(db: Connection, transaction: Transaction, provider: str)
 
 
 async def is_known_transfer(db: Connection, notice: Notice) -> bool:
-    """Say whether a transfer of this name was booked before, to a payment or to none."""
+    """Say whether a transfer of this kind and name was booked before, to a payment or to none."""
     return bool(
         await db.fetchval(
             """
             select exists (
                 select from provider_callback
                 where company_id = $1 and environment = $2 and end_to_end_id = $3
-                    and kind = 'payment.received' and state in ('applied', 'unclaimed')
+                    and kind = $4 and state in ('applied', 'unclaimed')
             )
             """,
             notice.company_id,
             notice.environment,
             notice.end_to_end_id,
+            notice.kind,
         )
     )
+
+
+async def is_known_charge(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether this charge of a locked payment was booked before, to it or to none."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from provider_callback
+                where company_id = $1 and transaction_id = $2 and provider = $3 and kind = $4
+                    and amount = $5 and state in ('applied', 'unclaimed')
+            )
+            """,
+            transaction.company_id,
+            transaction.transaction_id,
+            notice.provider,
+            notice.kind,
+            notice.amount,
+        )
+    )
+
+
+async def list_told_refunds(db: Connection, transaction: Transaction) -> Collection[str]:
+    """The refunds of a locked payment of which its provider has told us."""
+    rows = await db.fetch(
+        """
+        select refund_id from provider_callback
+        where company_id = $1 and transaction_id = $2 and refund_id is not null
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+    )
+    return {row["refund_id"] for row in rows}
 
 
 async def list_to_look_at(

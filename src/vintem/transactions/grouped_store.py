@@ -6,13 +6,9 @@ from typing import Final
 
 import msgspec
 
+from vintem.ledger.captures import place
 from vintem.ledger.model import Posting, ScheduledRelease
-from vintem.ledger.statements import (
-    FIND_READY,
-    LOCK_READY,
-    SCHEDULE_RELEASES,
-    WRITE_POSTINGS,
-)
+from vintem.ledger.statements import SCHEDULE_RELEASES, WRITE_CAPTURES
 from vintem.runtime.db import Connection
 from vintem.transactions.model import NewTransaction, Transaction
 from vintem.webhooks.model import Event
@@ -58,68 +54,58 @@ select transaction_id from t
 
 # PostgreSQL writes in the reverse order: the balances come last, and are locked for a short time.
 CONFIRM: Final = f"""
-with d as (
+with asked as (
     select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-        $7::text[], $8::text[], $9::text[], $20::text[]) with ordinality as d (
+        $7::text[], $8::text[], $9::text[], $10::text[], $12::text[], $13::bigint[], $14::bigint[],
+        $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
+        $21::bigint[], $22::bigint[]) as d (
         company_id, environment, transaction_id, was, sequence, status_reason, end_to_end_id,
-        event_id, body, postback_url, number)
+        event_id, body, postback_url, source, total, available, fee, release, reserve,
+        available_at, available_after, release_at, reserve_at, gain)
 ),
-unchanged as materialized (
-    select d.* from d join transaction t on t.company_id = d.company_id
-        and t.transaction_id = d.transaction_id
-    where t.status = d.was and t.sequence = d.sequence
-    order by t.company_id, t.transaction_id
-    for update of t
+paid as (
+    update transaction t set status = 'paid', status_reason = d.status_reason,
+        sequence = d.sequence + 1, end_to_end_id = d.end_to_end_id, paid_at = $11,
+        updated_at = $11, due_at = null
+    from asked d
+    where t.company_id = d.company_id and t.transaction_id = d.transaction_id
+        and t.status = d.was and t.sequence = d.sequence
+    returning d.*
 ),
-asked as (
-    select * from unnest($11::bigint[], $12::bigint[], $13::text[], $14::bigint[]) as l (
-        number, line, code, amount)
-),
-credited as (select company_id, environment from unchanged),
-{FIND_READY},
-paid as materialized (
-    select u.* from unchanged u
-    join ready r on r.company_id = u.company_id and r.environment = u.environment
-),
-head as (
-    select number, 'capture' as kind, transaction_id as reference, $10::timestamptz as created_at
+captured as (
+    select company_id, environment, transaction_id as reference, source, total, available, fee,
+        release, reserve, available_at, available_after, release_at, reserve_at, gain,
+        $11::timestamptz as created_at
     from paid
 ),
-leg as (
-    select l.number, l.line, p.company_id, p.environment, l.code, l.amount
-    from asked l join paid p on p.number = l.number
+gain as (
+    select * from unnest($23::bigint[], $24::text[], $25::bigint[], $26::bigint[], $27::bigint[],
+        $28::bigint[], $29::bigint[], $30::bigint[]) with ordinality as g (
+        company_id, environment, available, available_legs, release, release_legs, reserve,
+        reserve_legs, number)
 ),
-{LOCK_READY},
-{WRITE_POSTINGS},
+{WRITE_CAPTURES},
 waiting as (
-    select p.company_id, p.environment, p.transaction_id, r.account, r.part, r.due_on, r.amount
-    from unnest($15::bigint[], $16::text[], $17::bigint[], $18::date[], $19::bigint[]) as r (
-        number, account, part, due_on, amount)
-    join paid p on p.number = r.number
+    select * from unnest($31::bigint[], $32::text[], $33::text[], $34::text[], $35::bigint[],
+        $36::date[], $37::bigint[]) as r (
+        company_id, environment, transaction_id, account, part, due_on, amount)
     -- Days are added to under the lock of the accounts, as everywhere.
     where (select count(*) from locked) > 0
 ),
 {SCHEDULE_RELEASES},
-t as (
-    update transaction t set status = 'paid', status_reason = p.status_reason,
-        sequence = p.sequence + 1, end_to_end_id = p.end_to_end_id, paid_at = $10,
-        updated_at = $10, due_at = null
-    from paid p
-    where t.company_id = p.company_id and t.transaction_id = p.transaction_id
-),
 h as (
     insert into transaction_history (
         company_id, transaction_id, sequence, from_status, to_status, reason, created_at)
-    select company_id, transaction_id, sequence + 1, was, 'paid', status_reason, $10 from paid
+    select company_id, transaction_id, sequence + 1, was, 'paid', status_reason, $11 from paid
 ),
 told as (
     select company_id, transaction_id as entity_id, sequence + 1 as sequence, event_id,
-        'transaction.paid' as kind, environment, body, $10::timestamptz as created_at,
+        'transaction.paid' as kind, environment, body, $11::timestamptz as created_at,
         postback_url
     from paid
 ),
 {KEEP_EVENTS}
-select transaction_id from paid
+select count(*) from paid
 """  # noqa: S608 - put together from constants
 
 
@@ -168,23 +154,15 @@ async def create(
     return {row["transaction_id"] for row in rows}
 
 
-async def confirm(
-    db: Connection, confirmations: Sequence[Confirmation], *, now: datetime
-) -> set[str]:
-    """Write payments as paid, with history, event, posting, balances and releases.
+async def confirm(db: Connection, confirmations: Sequence[Confirmation], *, now: datetime) -> None:
+    """Write payments as paid, with history, event, posting, balances and releases: all, or none.
 
-    Those that have changed since they were read, whose company owes us, or whose accounts are not
-    open yet stay untouched; gives the ids of the others.
+    It fails as busy when one has changed since it was read, or its company owes us by now.
     """
     paid = [each.paid for each in confirmations]
-    numbered = list(enumerate(confirmations, 1))
-    legs = [
-        (number, line, leg)
-        for number, each in numbered
-        for line, leg in enumerate(each.posting.legs)
-    ]
-    releases = [(number, release) for number, each in numbered for release in each.releases]
-    rows = await db.fetch(
+    places, gains = place([each.posting for each in confirmations])
+    releases = [release for each in confirmations for release in each.releases]
+    await db.fetch(
         CONFIRM,
         [each.company_id for each in paid],
         [each.environment for each in paid],
@@ -195,16 +173,32 @@ async def confirm(
         [each.end_to_end_id for each in paid],
         [each.event.event_id for each in confirmations],
         [each.event.body.decode() for each in confirmations],
-        now,
-        [number for number, _, _ in legs],
-        [line for _, line, _ in legs],
-        [leg.account for _, _, leg in legs],
-        [leg.amount for _, _, leg in legs],
-        [number for number, _ in releases],
-        [release.account for _, release in releases],
-        [release.part for _, release in releases],
-        [release.due_on for _, release in releases],
-        [release.amount for _, release in releases],
         [each.event.postback_url for each in confirmations],
+        now,
+        [each.source for each in places],
+        [each.total for each in places],
+        [each.available for each in places],
+        [each.fee for each in places],
+        [each.release for each in places],
+        [each.reserve for each in places],
+        [each.available_at for each in places],
+        [each.available_after for each in places],
+        [each.release_at for each in places],
+        [each.reserve_at for each in places],
+        [each.gain for each in places],
+        [scope.company_id for scope in gains],
+        [scope.environment for scope in gains],
+        [gain.available for gain in gains.values()],
+        [gain.available_legs for gain in gains.values()],
+        [gain.release for gain in gains.values()],
+        [gain.release_legs for gain in gains.values()],
+        [gain.reserve for gain in gains.values()],
+        [gain.reserve_legs for gain in gains.values()],
+        [release.scope.company_id for release in releases],
+        [release.scope.environment for release in releases],
+        [release.transaction_id for release in releases],
+        [release.account for release in releases],
+        [release.part for release in releases],
+        [release.due_on for release in releases],
+        [release.amount for release in releases],
     )
-    return {row["transaction_id"] for row in rows}

@@ -1,14 +1,17 @@
 """Lists of payments: their pages, the newest first, and how long they are."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, LongLists, PageRequest
-from vintem.runtime.db import Connection
-from vintem.transactions.model import Filter, Transaction
-from vintem.transactions.store import transaction_of
+from vintem.runtime.db import Connection, Row
+from vintem.transactions.model import Filter, Refund
+from vintem.transactions.record import record_of
+from vintem.transactions.store import list_refunds, transaction_of
 
 # Payments are never deleted and only their status changes: a list by anything else only grows.
 SHRINKING_LIST_KEPT: Final = timedelta(seconds=5)
@@ -16,9 +19,9 @@ SHRINKING_LIST_KEPT: Final = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some payments of a list, and how many there are, counted up to COUNTED_ROWS_MAX."""
+    """Records of a list, and how many there are, counted up to COUNTED_ROWS_MAX."""
 
-    transactions: Sequence[Transaction]
+    records: Sequence[bytes]
     counted_rows: int
     next_cursor: Cursor | None
 
@@ -32,20 +35,42 @@ class Lists:
 
     async def page(self, wanted: Filter, request: PageRequest, *, now: datetime) -> Page:
         """Show a page of a list."""
-        found = await list_page(
+        rows = await _fetch_page(
             self._database,
             wanted,
             cursor=request.cursor,
             offset=request.offset,
             rows_max=request.page_size + 1,
         )
-        shown = found[: request.page_size]
-        if len(found) > len(shown):
-            last = Cursor(shown[-1].created_at, shown[-1].transaction_id)
-            return Page(shown, await self._count(wanted, now), last)
-        is_end_of_list = request.cursor is None and (found or not request.offset)
-        counted = request.offset + len(found) if is_end_of_list else await self._count(wanted, now)
-        return Page(shown, counted, None)
+        shown = rows[: request.page_size]
+        is_followed = len(rows) > len(shown)
+        is_end_of_list = request.cursor is None and (rows or not request.offset)
+        if is_end_of_list and not is_followed:
+            counted = request.offset + len(rows)
+            return Page(await self._records(wanted, shown), counted, None)
+        # The server counts while the page is written here.
+        counting = asyncio.ensure_future(self._count(wanted, now))
+        try:
+            await asyncio.sleep(0)
+            records = await self._records(wanted, shown)
+            counted = await counting
+        except BaseException:
+            counting.cancel()
+            # One trouble is told; the other, if there is one, was the same.
+            await asyncio.gather(counting, return_exceptions=True)
+            raise
+        last = Cursor(shown[-1]["created_at"], shown[-1]["transaction_id"]) if is_followed else None
+        return Page(records, counted, last)
+
+    async def _records(self, wanted: Filter, rows: Sequence[Row]) -> Sequence[bytes]:
+        transactions = [transaction_of(row) for row in rows]
+        refunded = [each.transaction_id for each in transactions if each.refunded_amount]
+        refunds: defaultdict[str, list[Refund]] = defaultdict(list)
+        if refunded:
+            company_id = wanted.scope.company_id
+            for refund in await list_refunds(self._database, company_id, refunded):
+                refunds[refund.transaction_id].append(refund)
+        return [record_of(each, refunds[each.transaction_id]) for each in transactions]
 
     async def _count(self, wanted: Filter, now: datetime) -> int:
         if self._long.knows(wanted, now):
@@ -57,12 +82,11 @@ class Lists:
         return counted
 
 
-async def list_page(
+async def _fetch_page(
     db: Connection, wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int
-) -> Sequence[Transaction]:
-    """List payments, the newest first."""
+) -> Sequence[Row]:
     statement, values = page_statement(wanted, cursor=cursor, offset=offset, rows_max=rows_max)
-    return [transaction_of(row) for row in await db.fetch(statement, *values)]
+    return await db.fetch(statement, *values)
 
 
 async def count(db: Connection, wanted: Filter) -> int:
@@ -90,11 +114,11 @@ def page_statement(
 def count_statement(wanted: Filter) -> tuple[str, Sequence[object]]:
     """The statement of a total and its values."""
     conditions, values = _conditions(wanted, None)
-    walks = _walks("transaction_id", conditions, limit=str(COUNTED_ROWS_MAX))
-    return (
-        f"select count(*) from (select from ({walks}) as walked limit {COUNTED_ROWS_MAX}) as c",  # noqa: S608 - of fixed parts; every value is bound
-        values,
-    )
+    # The order keeps it in the index; each step more than this would cost as much as the walk.
+    walks = _walks("", conditions, limit=str(COUNTED_ROWS_MAX))
+    if len(conditions) > 1:
+        walks = f"select from ({walks}) as walked limit {COUNTED_ROWS_MAX}"
+    return f"select count(*) from ({walks}) as counted", values  # noqa: S608 - of fixed parts; every value is bound
 
 
 def _walks(columns: str, conditions: Sequence[str], *, limit: str) -> str:

@@ -196,18 +196,8 @@ async def _give_back_held(
     block: Connection, was: Transaction, moved: Transaction, now: datetime
 ) -> Transaction:
     """Refund what is held: an alert accepted, or an analyst's decision."""
-    assert was.hold_reference is not None
-    is_block = was.status is Status.BLOCKED
-    await ledger.pay_out(
-        block,
-        was.scope,
-        HoldKind.BLOCK if is_block else HoldKind.DISPUTE,
-        was.hold_reference,
-        posting_kind=Kind.BLOCK_REFUNDED if is_block else Kind.DISPUTE_REFUNDED,
-        to=was.source,
-        now=now,
-    )
-    await _write_refund(block, was, was.left_to_refund, None, generated_intent(), now=now)
+    refund = await _write_refund(block, was, was.left_to_refund, None, generated_intent(), now=now)
+    await _pay_from_hold(block, was, refund, now)
     return replace(moved, refunded_amount=was.amount, refunded_at=now, hold_reference=None)
 
 
@@ -242,24 +232,29 @@ async def refund(
     intent: Intent,
     *,
     now: datetime,
-) -> Refund:
-    """Give back part or all of a locked payment; all of it moves the payment."""
-    made = await book_refund(block, transaction, amount, reason, intent, now=now)
+) -> tuple[Transaction, Refund]:
+    """Give back part or all of a locked payment, held or not; all of it moves the payment."""
+    if transaction.hold_reference is None:
+        made = await book_refund(block, transaction, amount, reason, intent, now=now)
+    else:
+        made = await _write_refund(block, transaction, amount, reason, intent, now=now)
+        await _pay_from_hold(block, transaction, made, now)
     refunded = replace(
         transaction, refunded_amount=transaction.refunded_amount + amount, updated_at=now
     )
     if refunded.left_to_refund:
         await store.update_refunded_amount(block, refunded, now=now)
-        return made
+        return refunded, made
     moved = replace(
         refunded,
         status=Status.REFUNDED,
         status_reason=None,
         sequence=transaction.sequence + 1,
+        hold_reference=None,
         refunded_at=now,
     )
     await write_move(block, transaction, moved, now=now)
-    return made
+    return moved, made
 
 
 async def book_refund(
@@ -292,6 +287,33 @@ async def book_refund(
         now=now,
     )
     return made
+
+
+async def _pay_from_hold(
+    block: Connection, transaction: Transaction, made: Refund, now: datetime
+) -> None:
+    """Let the money of a refund leave from where a block or a dispute holds it."""
+    assert transaction.hold_reference is not None
+    is_block = transaction.status is Status.BLOCKED
+    kind = HoldKind.BLOCK if is_block else HoldKind.DISPUTE
+    posting_kind = Kind.BLOCK_REFUNDED if is_block else Kind.DISPUTE_REFUNDED
+    scope, reference, to = transaction.scope, transaction.hold_reference, transaction.source
+    if made.amount == transaction.left_to_refund:
+        await ledger.pay_out(
+            block, scope, kind, reference, posting_kind=posting_kind, to=to, now=now
+        )
+    else:
+        await ledger.pay_part_out(
+            block,
+            scope,
+            kind,
+            reference,
+            posting_kind=posting_kind,
+            part=made.refund_id,
+            amount=made.amount,
+            to=to,
+            now=now,
+        )
 
 
 async def _write_refund(

@@ -277,7 +277,8 @@ def _notice(
         company_id=transaction.company_id,
         environment=transaction.environment,
         provider=provider,
-        callback_id=f"query/{transaction.transaction_id}",
+        # What was said later and is something else is heard too.
+        callback_id=f"query/{transaction.transaction_id}/{kind}",
         kind=kind,
         reference=transaction.transaction_id,
         amount=transaction.amount,

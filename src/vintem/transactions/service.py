@@ -178,7 +178,8 @@ class Transactions:
                     raise IntentReused(earlier.created_at)
                 return earlier, True
             wanted = check_refund(locked, amount, now=now)
-            return await moves.refund(block, locked, wanted, reason, intent, now=now), False
+            _, made = await moves.refund(block, locked, wanted, reason, intent, now=now)
+            return made, False
 
         return await self._database.atomically(refund)
 

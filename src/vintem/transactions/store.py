@@ -78,25 +78,31 @@ async def lock(db: Connection, scope: Scope, transaction_id: str) -> Transaction
     return None if row is None else transaction_of(row)
 
 
-async def find_many(db: Connection, wanted: Sequence[tuple[Scope, str]]) -> Sequence[Transaction]:
-    """Find payments of any number of companies, in the order of company and id."""
+async def find_many(
+    db: Connection, wanted: Sequence[tuple[Scope, str]]
+) -> Sequence[tuple[Transaction, bool | None]]:
+    """Find payments of any number of companies, each with whether its company owes us.
+
+    Of a company whose accounts are not open that is not known.
+    """
     # The environment is looked at here: named in the join, it makes the planner take the index of
     # a company's list, and read all of it for each payment.
     environments = {(scope.company_id, each): scope.environment for scope, each in wanted}
     rows = await db.fetch(
         """
-        select t.* from unnest($1::bigint[], $2::text[]) as w (company_id, transaction_id)
+        select t.*, a.owes from unnest($1::bigint[], $2::text[]) as w (company_id, transaction_id)
         join transaction t on t.company_id = w.company_id
             and t.transaction_id = w.transaction_id
-        order by t.company_id, t.transaction_id
+        left join account a on a.company_id = t.company_id and a.environment = t.environment
+            and a.code = 'available'
         """,
         [company_id for company_id, _ in environments],
         [transaction_id for _, transaction_id in environments],
     )
-    found = [transaction_of(row) for row in rows]
+    found = [(transaction_of(row), row["owes"]) for row in rows]
     return [
-        each
-        for each in found
+        (each, owes)
+        for each, owes in found
         if environments[(each.company_id, each.transaction_id)] == each.environment
     ]
 
@@ -255,6 +261,17 @@ async def find_refund_by_key(
         scope.company_id,
         transaction_id,
         idempotency_key,
+    )
+    return None if row is None else _refund(row)
+
+
+async def find_refund(db: Connection, scope: Scope, refund_id: str) -> Refund | None:
+    """Find a refund."""
+    row = await db.fetchrow(
+        "select * from refund where company_id = $1 and refund_id = $2 and environment = $3",
+        scope.company_id,
+        refund_id,
+        scope.environment,
     )
     return None if row is None else _refund(row)
 

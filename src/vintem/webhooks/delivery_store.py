@@ -1,4 +1,4 @@
-"""The SQL of deliveries: who delivers, what is due, and what came of it."""
+"""The SQL of deliveries: what is due, what came of it, and what is asked for again."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -41,58 +41,6 @@ class EventKey(msgspec.Struct, frozen=True):
     created_at: datetime
     entity_id: str = ""
     sequence: int = 0
-
-
-async def list_due_lanes(db: Connection, holder: str, *, now: datetime) -> Sequence[Lane]:
-    """Lanes with something to send now, of companies that no other worker delivers for."""
-    rows = await db.fetch(
-        """
-        select l.* from webhook_lane l
-        left join webhook_dispatch h on h.company_id = l.company_id
-        where l.is_open and (l.retry_at is null or l.retry_at <= $2)
-            and (h.company_id is null or h.holder = $1 or h.leased_until <= now())
-            and exists (
-                select from webhook_delivery d
-                where d.company_id = l.company_id and d.lane = l.lane and d.due_at <= $2
-            )
-        """,
-        holder,
-        now,
-    )
-    return [_lane(row) for row in rows]
-
-
-async def lease_companies(
-    db: Connection, holder: str, company_ids: Sequence[int], *, seconds: float
-) -> set[int]:
-    """Be the one who delivers for companies, or go on being it; give those that were to be had."""
-    rows = await db.fetch(
-        """
-        insert into webhook_dispatch as h (company_id, holder, leased_until)
-        select company_id, $1, now() + $3 from unnest($2::bigint[]) as w (company_id)
-        order by company_id
-        on conflict (company_id) do update
-            set holder = excluded.holder, leased_until = excluded.leased_until
-            where h.holder = excluded.holder or h.leased_until <= now()
-        returning company_id
-        """,
-        holder,
-        list(company_ids),
-        timedelta(seconds=seconds),
-    )
-    return {row["company_id"] for row in rows}
-
-
-async def release_companies(db: Connection, holder: str, company_ids: Sequence[int]) -> None:
-    """Let others deliver for companies."""
-    await db.execute(
-        """
-        update webhook_dispatch set leased_until = now()
-        where company_id = any($2::bigint[]) and holder = $1
-        """,
-        holder,
-        list(company_ids),
-    )
 
 
 async def fetch_due(db: Connection, places: Sequence[LanePlace]) -> Sequence[Parcel]:
@@ -210,21 +158,6 @@ async def write_tries(db: Connection, tries: Sequence[Tried]) -> set[str]:
     return {row["delivery_id"] for row in rows}
 
 
-async def update_lane(db: Connection, lane: Lane) -> None:
-    """Write how a lane fares."""
-    await db.execute(
-        """
-        update webhook_lane set failures_in_row = $3, retry_at = $4, failing_since = $5
-        where company_id = $1 and lane = $2 and is_open
-        """,
-        lane.company_id,
-        lane.name,
-        lane.failures_in_row,
-        lane.retry_at,
-        lane.failing_since,
-    )
-
-
 async def end_record(db: Connection, parcel: Parcel, *, now: datetime) -> None:
     """End all that was still to be told of one record to its own address."""
     await db.execute(
@@ -239,34 +172,27 @@ async def end_record(db: Connection, parcel: Parcel, *, now: datetime) -> None:
     )
 
 
-async def list_unreachable(
-    db: Connection, *, failing_before: datetime
-) -> Sequence[tuple[int, str, str]]:
-    """Company, environment and id of the endpoints that took nothing since a moment."""
-    rows = await db.fetch(
+async def end_refused(
+    db: Connection, company_id: int, endpoint_id: str, *, rows_max: int, now: datetime
+) -> int:
+    """End deliveries to an endpoint that is gone or deleted; says how many."""
+    tag = await db.execute(
         """
-        select l.company_id, l.environment, l.lane from webhook_lane l
-        join webhook_endpoint p on p.company_id = l.company_id and p.endpoint_id = l.lane
-        where l.is_open and l.failing_since <= $1 and p.is_enabled
-        """,
-        failing_before,
-    )
-    return [(row["company_id"], row["environment"], row["lane"]) for row in rows]
-
-
-async def list_old_lanes(db: Connection, *, before: datetime) -> Sequence[tuple[int, str]]:
-    """Company and name of the lanes with deliveries from before a moment."""
-    rows = await db.fetch(
-        """
-        select l.company_id, l.lane from webhook_lane l
-        where exists (
-            select from webhook_delivery d where d.company_id = l.company_id
-                and d.lane = l.lane and d.created_at < $1 and d.asked_at < $1
+        update webhook_delivery set state = 'ended', due_at = null, finished_at = $4
+        where company_id = $1 and delivery_id in (
+            select d.delivery_id from webhook_delivery d join webhook_endpoint p
+                on p.company_id = d.company_id and p.endpoint_id = d.lane
+            where d.company_id = $1 and d.lane = $2 and d.due_at is not null
+                and (p.disabled_reason = 'gone' or p.deleted_at is not null)
+            limit $3
         )
         """,
-        before,
+        company_id,
+        endpoint_id,
+        rows_max,
+        now,
     )
-    return [(row["company_id"], row["lane"]) for row in rows]
+    return int(tag.rpartition(" ")[2])
 
 
 async def delete_old(
@@ -298,40 +224,42 @@ async def delete_old(
     )
 
 
-async def has_delivery(db: Connection, company_id: int, environment: str, delivery_id: str) -> bool:
-    """Say whether a delivery can be asked for again: its endpoint is still there."""
-    return bool(
-        await db.fetchval(
-            """
-            select exists (
-                select from webhook_delivery d
-                left join webhook_endpoint p on p.company_id = d.company_id
-                    and p.endpoint_id = d.lane
-                where d.company_id = $1 and d.environment = $2 and d.delivery_id = $3
-                    and (d.url is not null or p.deleted_at is null)
-            )
-            """,
-            company_id,
-            environment,
-            delivery_id,
-        )
-    )
-
-
 async def renew_delivery(
-    db: Connection, company_id: int, delivery_id: str, *, now: datetime
-) -> None:
-    """Let a delivery be tried again from the start of the schedule."""
-    await db.execute(
+    db: Connection, company_id: int, environment: str, delivery_id: str, *, now: datetime
+) -> bool | None:
+    """Let a delivery be tried again from the start of the schedule.
+
+    False when its endpoint is disabled; nothing when it, or its endpoint, is not there.
+    """
+    renewed: bool | None = await db.fetchval(
         """
-        update webhook_delivery set state = 'pending', tries = 0, due_at = $3, asked_at = $3,
-            finished_at = null
-        where company_id = $1 and delivery_id = $2
+        with found as (
+            select d.company_id, d.delivery_id, d.lane, d.environment, d.url,
+                d.url is not null or p.is_enabled as is_called
+            from webhook_delivery d left join webhook_endpoint p
+                on p.company_id = d.company_id and p.endpoint_id = d.lane
+            where d.company_id = $1 and d.environment = $2 and d.delivery_id = $3
+                and (d.url is not null or p.deleted_at is null)
+        ),
+        lane as (
+            insert into webhook_lane (company_id, lane, environment)
+            select company_id, lane, environment from found where url is not null
+            on conflict do nothing
+        ),
+        renewed as (
+            update webhook_delivery d set state = 'pending', tries = 0, due_at = $4,
+                asked_at = $4, finished_at = null
+            from found f
+            where d.company_id = f.company_id and d.delivery_id = f.delivery_id and f.is_called
+        )
+        select is_called from found
         """,
         company_id,
+        environment,
         delivery_id,
         now,
     )
+    return renewed
 
 
 async def replay_events(
@@ -431,6 +359,7 @@ def delivery_of(row: Row) -> Delivery:
         due_at=row["due_at"],
         created_at=row["created_at"],
         finished_at=row["finished_at"],
+        attempts_made=row["attempts"],
     )
 
 
@@ -445,17 +374,6 @@ def _attempt(row: Row) -> Attempt:
         answer=row["answer"],
         milliseconds=row["milliseconds"],
         created_at=row["created_at"],
-    )
-
-
-def _lane(row: Row) -> Lane:
-    return Lane(
-        company_id=row["company_id"],
-        name=row["lane"],
-        environment=row["environment"],
-        failures_in_row=row["failures_in_row"],
-        retry_at=row["retry_at"],
-        failing_since=row["failing_since"],
     )
 
 

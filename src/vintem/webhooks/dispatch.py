@@ -9,7 +9,7 @@ delivery's tries is the fence: what the slower one learns is not written.
 import asyncio
 import random
 import secrets
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,10 +24,13 @@ from vintem.runtime import metrics
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database, DatabaseUnavailableError, DedicatedConnection
 from vintem.runtime.group_commit import GroupCommit
+from vintem.runtime.names import NamesBusyError
 from vintem.runtime.outbound import CallFailedError, ForbiddenAddressError, Outbound
 from vintem.webhooks import delivery_store as store
+from vintem.webhooks import lane_store as lanes
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.delivery_store import LanePlace, Tried
+from vintem.webhooks.lane_store import LaneKey
 from vintem.webhooks.model import (
     IN_FLIGHT_PER_COMPANY_MAX,
     IN_FLIGHT_PER_LANE_MAX,
@@ -40,27 +43,22 @@ from vintem.webhooks.model import (
     lane_after,
     outcome_of,
 )
+from vintem.webhooks.places import Places, Quota, Standing
 from vintem.webhooks.service import Place
 from vintem.webhooks.signing import headers_of, sign
 
 log = structlog.get_logger()
 
 PARCELS_AT_ONCE_MAX: Final = 16
+TURN_PARCELS_MAX: Final = 256
+LANES_LOOKED_AT_MAX: Final = 5_000
 LANES_MAX: Final = 1_000
 LANES_PER_COMPANY_MAX: Final = 32
+LANES_REMEMBERED_MAX: Final = 20_000
 IN_FLIGHT_MAX: Final = 400
-# Lanes that fail or answer slowly never have all the places: those that are quick find one free.
-SLOW_SHARE: Final = 0.75
 TRIES_AT_ONCE_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 8.0
-
-
-class _Places:
-    """Places for calls in flight, most of them for lanes that are quick and slow alike."""
-
-    def __init__(self, count: int) -> None:
-        self.all = asyncio.Semaphore(count)
-        self.slow = asyncio.Semaphore(int(count * SLOW_SHARE))
+NAMES_BUSY_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -69,7 +67,8 @@ class _Held:
 
     company_id: int
     lease_ends_at: float
-    places: _Places = field(default_factory=lambda: _Places(IN_FLIGHT_PER_COMPANY_MAX))
+    used_at: float
+    places: Places = field(default_factory=lambda: Places(IN_FLIGHT_PER_COMPANY_MAX))
     lanes_running: int = 0
 
 
@@ -79,8 +78,12 @@ class _Road:
 
     held: _Held
     lane: Lane
-    is_quick: bool = False
+    standing: Standing
     is_closed: bool = False
+    is_unasked: bool = False
+    """Nobody could be asked where it leads."""
+    is_awaited: bool = False
+    """Something has become due since it was last looked at."""
     in_flight: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(IN_FLIGHT_PER_LANE_MAX)
     )
@@ -111,8 +114,12 @@ class Dispatcher:
         self._pace = pace or Pace()
         self._holder = secrets.token_hex(8)
         self._held: dict[int, _Held] = {}
-        self._running: dict[tuple[int, str], asyncio.Task[None]] = {}
-        self._places = _Places(IN_FLIGHT_MAX)
+        self._running: dict[LaneKey, _Road] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._standings: dict[LaneKey, Standing] = {}
+        self._looked_to: LaneKey | None = None
+        self._is_crowded = False
+        self._places = Places(IN_FLIGHT_MAX)
         self._is_stopping = False
         self._fetches = GroupCommit[LanePlace, Sequence[Parcel]](
             database, _fetch_many, sort_key=_place_key, rows_max=TRIES_AT_ONCE_MAX, flushers=1
@@ -124,51 +131,94 @@ class Dispatcher:
     async def close(self) -> None:
         """Let calls in flight end, write what came of them, and leave the rest to others."""
         self._is_stopping = True
-        running = list(self._running.values())
-        if running:
-            _done, unfinished = await asyncio.wait(running, timeout=STOP_SECONDS_MAX)
+        if self._tasks:
+            _done, unfinished = await asyncio.wait(self._tasks, timeout=STOP_SECONDS_MAX)
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
         await self._fetches.close()
         await self._tries.close()
         if self._held:
-            await store.release_companies(self._database, self._holder, list(self._held))
+            await lanes.release_companies(self._database, self._holder, list(self._held))
 
     async def tick(self) -> int:
         """Take on what is due and nobody else is at; says how many lanes that was."""
         await self._keep_leases()
-        due = list(await store.list_due_lanes(self._database, self._holder, now=utc_now()))
-        fresh = [lane for lane in due if (lane.company_id, lane.name) not in self._running]
+        fresh = self._chosen(await self._look())
+        # Those that are at hand do not wait for the lease of others.
+        started = self._start([lane for lane in fresh if lane.company_id in self._held])
+        others = [lane for lane in fresh if lane.company_id not in self._held]
+        await self._lease({lane.company_id for lane in others})
+        return started + self._start(others)
+
+    async def _look(self) -> Sequence[Lane]:
+        """The lanes with something due, of some thousands more with every look."""
+        after = self._looked_to
+        self._looked_to = await lanes.find_lane_further_on(
+            self._database, after, lanes=LANES_LOOKED_AT_MAX
+        )
+        return await lanes.list_due_lanes(
+            self._database, self._holder, after=after, up_to=self._looked_to, now=utc_now()
+        )
+
+    def _chosen(self, due: Sequence[Lane]) -> Sequence[Lane]:
+        """The lanes to begin with, fairly: no company has all places, nor have those in trouble."""
+        process = Quota(LANES_MAX)
+        companies: dict[int, Quota] = defaultdict(lambda: Quota(LANES_PER_COMPANY_MAX))
+        for (company_id, _), road in self._running.items():
+            process.take(road.standing)
+            companies[company_id].take(road.standing)
+        fresh = []
+        for lane in due:
+            if lane.key in self._running:
+                self._running[lane.key].is_awaited = True
+            else:
+                fresh.append(lane)
         random.shuffle(fresh)
-        # However many lanes a company has, most places are left to the others.
-        running = Counter(company_id for company_id, _ in self._running)
-        few = []
+        chosen = []
         for lane in fresh:
-            if running[lane.company_id] < LANES_PER_COMPANY_MAX:
-                running[lane.company_id] += 1
-                few.append(lane)
-        fresh = few[: LANES_MAX - len(self._running)]
-        await self._lease({lane.company_id for lane in fresh} - self._held.keys())
+            standing, company = self._standing(lane), companies[lane.company_id]
+            if process.has(standing) and company.has(standing):
+                process.take(standing)
+                company.take(standing)
+                chosen.append(lane)
+        self._is_crowded = len(chosen) < len(fresh)
+        return chosen
+
+    def _start(self, fresh: Sequence[Lane]) -> int:
         started = 0
         for lane in fresh:
             held = self._held.get(lane.company_id)
             if held is None or self._is_stopping:
                 continue
             held.lanes_running += 1
-            key = (lane.company_id, lane.name)
-            self._running[key] = asyncio.create_task(self._run_lane(held, lane))
+            # A breaker that has closed again by now lets one call through.
+            road = _Road(held, replace(lane, retry_at=None), self._standing(lane))
+            self._running[lane.key] = road
+            task = asyncio.create_task(self._run_lane(road))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
             started += 1
         return started
+
+    def _standing(self, lane: Lane) -> Standing:
+        if lane.failing_since is not None:
+            return Standing.TROUBLED
+        return self._standings.get(lane.key, Standing.UNKNOWN)
 
     async def _keep_leases(self) -> None:
         """Give back companies with nothing to do, and renew the lease of the others in time."""
         now = asyncio.get_running_loop().time()
-        idle = [each.company_id for each in self._held.values() if not each.lanes_running]
+        # Who has just been told something is soon told more: not every time by a new lease.
+        idle = [
+            each.company_id
+            for each in self._held.values()
+            if not each.lanes_running and each.used_at < now - self._pace.lease_seconds / 2
+        ]
         if idle:
             for company_id in idle:
                 del self._held[company_id]
-            await store.release_companies(self._database, self._holder, idle)
+            await lanes.release_companies(self._database, self._holder, idle)
         soon = now + self._pace.lease_seconds * 2 / 3
         ending = {each.company_id for each in self._held.values() if each.lease_ends_at < soon}
         await self._lease(ending)
@@ -178,7 +228,7 @@ class Dispatcher:
             return
         # Counted from before the statement: ours ends before the database's does.
         now = asyncio.get_running_loop().time()
-        had = await store.lease_companies(
+        had = await lanes.lease_companies(
             self._database,
             self._holder,
             sorted(company_ids),
@@ -189,18 +239,27 @@ class Dispatcher:
             if company_id in self._held:
                 self._held[company_id].lease_ends_at = ends_at
             else:
-                self._held[company_id] = _Held(company_id, ends_at)
+                self._held[company_id] = _Held(company_id, ends_at, used_at=now)
         for company_id in company_ids - had:
             if company_id in self._held:
                 # Somebody else took it over: nothing more is begun for it.
                 self._held[company_id].lease_ends_at = now
+                if not self._held[company_id].lanes_running:
+                    del self._held[company_id]
 
-    async def _run_lane(self, held: _Held, lane: Lane) -> None:
-        # A breaker that has closed again by now lets one call through.
-        road = _Road(held, replace(lane, retry_at=None))
+    async def _run_lane(self, road: _Road) -> None:
+        lane, sent = road.lane, 0
         try:
-            while self._may_go_on(road) and (parcels := await self._fetch(road)):
+            # However much there is to send, a lane gives way when others wait for their turn.
+            while self._may_go_on(road) and not (self._is_crowded and sent >= TURN_PARCELS_MAX):
+                road.is_awaited = False
+                parcels = await self._fetch(road)
+                if not parcels and not road.is_awaited:
+                    break
                 await self._send_all(road, deque(parcels))
+                sent += len(parcels)
+            if road.is_unasked:
+                await asyncio.sleep(NAMES_BUSY_PAUSE_SECONDS)
             if road.lane.failing_since is not None:
                 await store.put_off_held(
                     self._database, road.lane, hold_back=self._pace.hold_back, now=utc_now()
@@ -210,8 +269,9 @@ class Dispatcher:
         except Exception:
             log.exception("deliveries failed", company_id=lane.company_id, lane=lane.name)
         finally:
-            held.lanes_running -= 1
-            del self._running[lane.company_id, lane.name]
+            road.held.lanes_running -= 1
+            road.held.used_at = asyncio.get_running_loop().time()
+            del self._running[lane.key]
 
     def _may_go_on(self, road: _Road) -> bool:
         now = asyncio.get_running_loop().time()
@@ -259,7 +319,12 @@ class Dispatcher:
         async with self._place(road):
             if not self._may_go_on(road):
                 return None
-            attempt = await self._try(parcel)
+            try:
+                attempt = await self._try(road, parcel)
+            except NamesBusyError:
+                # It is our own machine that was too busy: no try of theirs.
+                road.is_closed = road.is_unasked = True
+                return None
         outcome = outcome_of(attempt, tries=parcel.tries + 1, pace=self._pace, now=utc_now())
         is_written = await self._tries.write(Tried(parcel, attempt, outcome))
         if is_written:
@@ -270,16 +335,12 @@ class Dispatcher:
     @asynccontextmanager
     async def _place(self, road: _Road) -> AsyncIterator[None]:
         """Wait for a place among the calls of the lane, the company and the process."""
-        company, process = road.held.places, self._places
         async with road.in_flight:
-            if road.is_quick:
-                async with company.all, process.all:
-                    yield
-            else:
-                async with company.slow, process.slow, company.all, process.all:
-                    yield
+            standing = road.standing
+            async with road.held.places.one(standing), self._places.one(standing):
+                yield
 
-    async def _try(self, parcel: Parcel) -> Attempt:
+    async def _try(self, road: _Road, parcel: Parcel) -> Attempt:
         now = utc_now()
         place = Place(parcel.company_id, parcel.environment)
         kept = parcel.secrets or await webhooks.postback_secrets(
@@ -289,7 +350,7 @@ class Dispatcher:
         signed_at = int(now.timestamp())
         signature = sign(signing, message_id=parcel.event_id, timestamp=signed_at, body=parcel.body)
         headers = headers_of(message_id=parcel.event_id, timestamp=signed_at, signature=signature)
-        status, error, answer = None, None, ""
+        status, error, answer, retry_after = None, None, "", None
         began = asyncio.get_running_loop().time()
         try:
             answered = await self._outbound.post(
@@ -298,8 +359,10 @@ class Dispatcher:
                 headers,
                 allows_loopback=self._allows_loopback and parcel.environment == "test",
                 seconds_max=self._pace.call_seconds_max,
+                asker=f"{parcel.company_id} {parcel.lane}",
+                is_proven=road.standing is Standing.PROVEN,
             )
-            status = answered.status
+            status, retry_after = answered.status, answered.retry_after_seconds
             answer = answered.body.decode(errors="replace").replace("\x00", "\ufffd")
         except (CallFailedError, ForbiddenAddressError) as fault:
             error = str(fault)
@@ -313,21 +376,32 @@ class Dispatcher:
             answer=answer,
             milliseconds=int((asyncio.get_running_loop().time() - began) * 1_000),
             created_at=now,
+            retry_after_seconds=retry_after,
         )
 
     async def _learn(self, road: _Road, result: _Result) -> None:
         """Let a lane's pace follow from what it answered."""
         attempt, parcel = result.attempt, result.parcel
         is_quick = attempt.milliseconds <= self._pace.quick_seconds * 1_000
-        road.is_quick = attempt.is_success and is_quick
+        is_proven = attempt.is_success and is_quick
+        road.standing = Standing.PROVEN if is_proven else Standing.TROUBLED
+        self._remember(road)
         if attempt.is_gone:
             await self._hear_gone(road, parcel)
             return
         if attempt.is_success and road.lane.failing_since is None:
             return
-        now = utc_now()
-        road.lane = lane_after(road.lane, is_success=attempt.is_success, pace=self._pace, now=now)
-        await store.update_lane(self._database, road.lane)
+        road.lane = lane_after(
+            road.lane, attempt, tries=parcel.tries + 1, pace=self._pace, now=utc_now()
+        )
+        await lanes.update_lane(self._database, road.lane)
+
+    def _remember(self, road: _Road) -> None:
+        """Know the lane when it is next begun, unless many others were seen since."""
+        self._standings.pop(road.lane.key, None)
+        self._standings[road.lane.key] = road.standing
+        if len(self._standings) > LANES_REMEMBERED_MAX:
+            del self._standings[next(iter(self._standings))]
 
     async def _hear_gone(self, road: _Road, parcel: Parcel) -> None:
         """The other side wants no more: of this record, or at all."""
@@ -339,6 +413,7 @@ class Dispatcher:
         await webhooks.disable(
             self._database, place, parcel.lane, DisabledReason.GONE, now=utc_now()
         )
+        await webhooks.end_refused(self._database, parcel.company_id, parcel.lane, now=utc_now())
 
 
 async def disable_unreachable(database: Database, *, pace: Pace | None = None) -> int:
@@ -350,13 +425,13 @@ async def disable_unreachable(database: Database, *, pace: Pace | None = None) -
 
 def _width(road: _Road) -> int:
     """How many deliveries of a lane are under way; some of them are being written already."""
-    return IN_FLIGHT_PER_LANE_MAX * 2 if road.is_quick else 1
+    return IN_FLIGHT_PER_LANE_MAX * 2 if road.standing is Standing.PROVEN else 1
 
 
 async def _fetch_many(
     connection: DedicatedConnection, places: Sequence[LanePlace]
 ) -> Sequence[Sequence[Parcel]]:
-    found: dict[tuple[int, str], list[Parcel]] = {_place_key(place): [] for place in places}
+    found: dict[LaneKey, list[Parcel]] = {_place_key(place): [] for place in places}
     for parcel in await store.fetch_due(connection, places):
         found[parcel.company_id, parcel.lane].append(parcel)
     return [found[_place_key(place)] for place in places]
@@ -367,7 +442,7 @@ async def _write_many(connection: DedicatedConnection, tries: Sequence[Tried]) -
     return [each.parcel.delivery_id in written for each in tries]
 
 
-def _place_key(place: LanePlace) -> tuple[int, str]:
+def _place_key(place: LanePlace) -> LaneKey:
     return (place.company_id, place.name)
 
 

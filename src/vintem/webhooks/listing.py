@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, PageRequest
 from vintem.runtime.db import Connection
 from vintem.webhooks.delivery_store import delivery_of, list_attempts
-from vintem.webhooks.model import Delivery, Event
+from vintem.webhooks.model import Delivery, Endpoint, Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPage:
+    """Some endpoints of a company, and how many there are."""
+
+    endpoints: Sequence[Endpoint]
+    counted_rows: int
+    next_cursor: Cursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,30 @@ class DeliveryPage:
     deliveries: Sequence[Delivery]
     counted_rows: int
     next_cursor: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilter:
+    """Which deliveries are wanted; all of them where nothing is said."""
+
+    states: Sequence[State] | None = None
+    kind: str | None = None
+    event_id: str | None = None
+
+
+def page_of(endpoints: Sequence[Endpoint], request: PageRequest) -> EndpointPage:
+    """Show a page of endpoints that are given whole, the newest first."""
+    cursor = request.cursor
+    left = [
+        each
+        for each in endpoints
+        if cursor is None or (each.created_at, each.endpoint_id) < (cursor.created_at, cursor.id)
+    ][request.offset :]
+    shown = left[: request.page_size]
+    more = None
+    if len(left) > len(shown):
+        more = Cursor(shown[-1].created_at, shown[-1].endpoint_id)
+    return EndpointPage(shown, len(endpoints), more)
 
 
 async def list_events(
@@ -115,25 +148,38 @@ async def list_since(
 
 
 async def list_deliveries(
-    db: Connection, company_id: int, endpoint_id: str, request: PageRequest
+    db: Connection,
+    company_id: int,
+    endpoint_id: str,
+    request: PageRequest,
+    wanted: DeliveryFilter,
 ) -> DeliveryPage:
     """Show a page of the deliveries to an endpoint."""
     cursor = request.cursor
+    filters = (
+        company_id,
+        endpoint_id,
+        None if wanted.states is None else list(wanted.states),
+        wanted.kind,
+        wanted.event_id,
+    )
     rows = await db.fetch(
         """
         select d.*, e.event_id, e.kind, e.body
-        from (
-            select * from webhook_delivery
-            where company_id = $1 and lane = $2
-                and ($3::timestamptz is null or (created_at, delivery_id) < ($3, $4))
-            order by created_at desc, delivery_id desc limit $5 offset $6
-        ) d
+        from webhook_delivery d
         join webhook_event e on e.company_id = d.company_id and e.entity_id = d.entity_id
             and e.sequence = d.sequence
-        order by d.created_at desc, d.delivery_id desc
+        where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
+            and ($4::text is null or e.kind = $4)
+            -- Asked for by itself, the event says by which key its delivery is found.
+            and ($5::text is null or (d.entity_id, d.sequence) = (
+                select entity_id, sequence from webhook_event
+                where company_id = $1 and event_id = $5
+            ))
+            and ($6::timestamptz is null or (d.created_at, d.delivery_id) < ($6, $7))
+        order by d.created_at desc, d.delivery_id desc limit $8 offset $9
         """,
-        company_id,
-        endpoint_id,
+        *filters,
         None if cursor is None else cursor.created_at,
         "" if cursor is None else cursor.id,
         request.page_size + 1,
@@ -142,11 +188,20 @@ async def list_deliveries(
     counted = await db.fetchval(
         """
         select count(*) from (
-            select from webhook_delivery where company_id = $1 and lane = $2 limit $3
+            select from webhook_delivery d
+            where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
+                and ($4::text is null or exists (
+                    select from webhook_event e where e.company_id = d.company_id
+                        and e.entity_id = d.entity_id and e.sequence = d.sequence and e.kind = $4
+                ))
+                and ($5::text is null or (d.entity_id, d.sequence) = (
+                    select entity_id, sequence from webhook_event
+                    where company_id = $1 and event_id = $5
+                ))
+            limit $6
         ) as c
         """,
-        company_id,
-        endpoint_id,
+        *filters,
         COUNTED_ROWS_MAX,
     )
     found = [delivery_of(row) for row in rows]
@@ -184,4 +239,8 @@ async def _with_attempts(
     if not deliveries:
         return ()
     attempts = await list_attempts(db, company_id, [each.delivery_id for each in deliveries])
-    return [replace(each, attempts=attempts.get(each.delivery_id, ())) for each in deliveries]
+    return [
+        # What was tried since the deliveries were read is not shown beside how they stood then.
+        replace(each, attempts=attempts.get(each.delivery_id, [])[: each.attempts_made])
+        for each in deliveries
+    ]

@@ -110,6 +110,7 @@ def event_of(change: Change) -> Event:
 
 ENDPOINTS_MAX: Final = 16
 EVERY_EVENT: Final = "*"
+WISHED_SECONDS_MAX: Final = 24 * 3_600.0
 OLD_SECRET_KEPT: Final = timedelta(hours=24)
 EVENTS_KEPT: Final = timedelta(days=90)
 REPLAY_MAX: Final = timedelta(days=30)
@@ -174,6 +175,11 @@ class Lane(msgspec.Struct, frozen=True):
     retry_at: datetime | None = None
     failing_since: datetime | None = None
 
+    @property
+    def key(self) -> tuple[int, str]:
+        """What names it among the lanes of all companies."""
+        return (self.company_id, self.name)
+
 
 class Parcel(msgspec.Struct, frozen=True, gc=False):
     """A delivery that is due, with all that is needed to send it."""
@@ -206,6 +212,8 @@ class Attempt(msgspec.Struct, frozen=True):
     answer: str
     milliseconds: int
     created_at: datetime
+    retry_after_seconds: float | None = None
+    """How long the other side asked to be left alone."""
 
     @property
     def is_success(self) -> bool:
@@ -216,6 +224,11 @@ class Attempt(msgspec.Struct, frozen=True):
     def is_gone(self) -> bool:
         """Say whether the other side wants no more."""
         return self.status == 410
+
+    @property
+    def asks_to_wait(self) -> bool:
+        """Say whether the other side named a time because it has too much to do."""
+        return self.status in {429, 503} and self.retry_after_seconds is not None
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -232,6 +245,7 @@ class Delivery(msgspec.Struct, frozen=True):
     due_at: datetime | None
     created_at: datetime
     finished_at: datetime | None
+    attempts_made: int
     attempts: Sequence[Attempt] = ()
 
 
@@ -268,28 +282,42 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(attempt: Attempt, *, tries: int, pace: Pace, now: datetime) -> Outcome:
-    """Decide what comes after a try, of which there were so many since the delivery was asked for.
-
-    Waits are scattered, so that what failed together does not come back together.
-    """
+    """Decide what comes after a try, the so many-th since the delivery was asked for."""
     if attempt.is_success:
         return Outcome(State.DELIVERED, None)
     if tries > len(pace.retry_seconds):
         return Outcome(State.FAILED, None)
+    # Scattered, so that what failed together does not come back together.
     scatter = random.uniform(1 - pace.jitter, 1 + pace.jitter)  # noqa: S311 - not a secret
-    return Outcome(State.PENDING, now + timedelta(seconds=pace.retry_seconds[tries - 1] * scatter))
+    seconds = pace.retry_seconds[tries - 1] * scatter
+    wished = wished_seconds(attempt, tries=tries, pace=pace)
+    return Outcome(State.PENDING, now + timedelta(seconds=max(seconds, wished)))
 
 
-def lane_after(lane: Lane, *, is_success: bool, pace: Pace, now: datetime) -> Lane:
+def wished_seconds(attempt: Attempt, *, tries: int, pace: Pace) -> float:
+    """How long the other side is left alone because it asked for it.
+
+    That is at most twice as long as without, and a day: the promise of the schedule stands.
+    """
+    if not attempt.asks_to_wait or tries > len(pace.retry_seconds):
+        return 0.0
+    assert attempt.retry_after_seconds is not None
+    longest = min(2 * pace.retry_seconds[tries - 1], WISHED_SECONDS_MAX)
+    return min(attempt.retry_after_seconds, longest)
+
+
+def lane_after(lane: Lane, attempt: Attempt, *, tries: int, pace: Pace, now: datetime) -> Lane:
     """The lane after a try: its circuit breaker opens for longer with each failure in a row."""
-    if is_success:
+    if attempt.is_success:
         return Lane(lane.company_id, lane.name, lane.environment)
     failures = lane.failures_in_row + 1
     beyond = failures - pace.breaker_failures
-    retry_at = None
+    seconds = wished_seconds(attempt, tries=tries, pace=pace)
     if beyond >= 0:
-        seconds = min(pace.breaker_seconds * 2 ** min(beyond, 20), pace.breaker_seconds_max)
-        retry_at = now + timedelta(seconds=seconds)
+        seconds = max(seconds, pace.breaker_seconds * 2 ** min(beyond, 20))
+    retry_at = None
+    if seconds:
+        retry_at = now + timedelta(seconds=min(seconds, pace.breaker_seconds_max))
     return Lane(
         lane.company_id, lane.name, lane.environment, failures, retry_at, lane.failing_since or now
     )

@@ -1,7 +1,7 @@
 """What happens when a record changes, and what a company can have done about being told."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ from vintem.kit.ids import Prefix, new_id
 from vintem.kit.paging import PageRequest
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
-from vintem.webhooks import delivery_store, listing, store
+from vintem.webhooks import delivery_store, lane_store, listing, store
 from vintem.webhooks.model import (
     ENDPOINTS_MAX,
     EVENTS_KEPT,
@@ -33,6 +33,8 @@ log = structlog.get_logger()
 
 REPLAYED_AT_ONCE_MAX: Final = 2_000
 DELETED_AT_ONCE_MAX: Final = 1_000
+LANES_KEPT: Final = timedelta(hours=1)
+NOT_ENABLED: Final = "The webhook is disabled; enable it first."
 PING: Final = ("ping", "")
 DISABLED: Final = ("webhook", "disabled")
 
@@ -91,9 +93,14 @@ async def register(
     return endpoint, secret
 
 
-async def list_endpoints(db: Connection, place: Place) -> Sequence[Endpoint]:
-    """The endpoints of a company, the newest first."""
-    return await store.list_endpoints(db, place.company_id, place.environment)
+async def list_endpoints(
+    db: Connection, place: Place, request: PageRequest
+) -> listing.EndpointPage:
+    """Show a page of the endpoints of a company."""
+    # They are few: all are read, whichever are shown.
+    return listing.page_of(
+        await store.list_endpoints(db, place.company_id, place.environment), request
+    )
 
 
 async def get(db: Connection, place: Place, endpoint_id: str) -> Endpoint:
@@ -158,7 +165,7 @@ async def ping(database: Database, place: Place, endpoint_id: str, *, now: datet
     async def write(block: Connection) -> str:
         endpoint = await _lock(block, place, endpoint_id)
         if not endpoint.is_enabled:
-            raise Refusal(ErrorCode.INVALID_STATE, "The webhook is disabled.")
+            raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
         sequence = await store.count_event(block, endpoint)
         event = event_of(_own_change(endpoint, PING, sequence, now=now))
         return await store.insert_event_for(block, event, endpoint_id)
@@ -200,17 +207,43 @@ async def disable_unreachable(
     database: Database, *, failing_before: datetime, now: datetime
 ) -> int:
     """Disable the endpoints that took nothing since a moment, though they were tried."""
-    found = await delivery_store.list_unreachable(database, failing_before=failing_before)
+    found = await lane_store.list_unreachable(database, failing_before=failing_before)
     for company_id, environment, endpoint_id in found:
         place = Place(company_id, environment)
         await disable(database, place, endpoint_id, DisabledReason.UNREACHABLE, now=now)
     return len(found)
 
 
+async def end_refused(db: Connection, company_id: int, endpoint_id: str, *, now: datetime) -> int:
+    """End what waits for an endpoint that wants no more; says how many deliveries that was."""
+    total = 0
+    while count := await delivery_store.end_refused(
+        db, company_id, endpoint_id, rows_max=DELETED_AT_ONCE_MAX, now=now
+    ):
+        total += count
+    return total
+
+
+async def end_all_refused(db: Connection, *, now: datetime) -> int:
+    """End what waits for any endpoint that wants no more, or is there no more."""
+    return sum(
+        [
+            await end_refused(db, company_id, endpoint_id, now=now)
+            for company_id, endpoint_id in await lane_store.list_refused(db)
+        ]
+    )
+
+
+async def retire_lanes(db: Connection, *, now: datetime) -> int:
+    """Delete the lanes that lead nowhere any more; says how many."""
+    await lane_store.restore_lanes(db)
+    return await lane_store.delete_quiet_lanes(db, quiet_since=now - LANES_KEPT)
+
+
 async def forget_old(database: Database, *, now: datetime) -> int:
     """Delete deliveries that are older than what can be listed; says how many."""
     before, total = now - EVENTS_KEPT, 0
-    for company_id, lane in await delivery_store.list_old_lanes(database, before=before):
+    for company_id, lane in await lane_store.list_old_lanes(database, before=before):
         while count := await delivery_store.delete_old(
             database, company_id, lane, before=before, rows_max=DELETED_AT_ONCE_MAX
         ):
@@ -219,11 +252,20 @@ async def forget_old(database: Database, *, now: datetime) -> int:
 
 
 async def list_deliveries(
-    db: Connection, place: Place, endpoint_id: str, request: PageRequest
+    db: Connection,
+    place: Place,
+    endpoint_id: str,
+    request: PageRequest,
+    wanted: listing.DeliveryFilter,
 ) -> listing.DeliveryPage:
     """Show a page of the deliveries to an endpoint."""
-    await get(db, place, endpoint_id)
-    return await listing.list_deliveries(db, place.company_id, endpoint_id, request)
+    endpoint = await get(db, place, endpoint_id)
+    page = await listing.list_deliveries(db, place.company_id, endpoint_id, request, wanted)
+    if endpoint.is_enabled:
+        return page
+    # Nothing is planned until it is enabled again.
+    waiting = [replace(delivery, due_at=None) for delivery in page.deliveries]
+    return listing.DeliveryPage(waiting, page.counted_rows, page.next_cursor)
 
 
 async def get_delivery(db: Connection, place: Place, delivery_id: str) -> Delivery:
@@ -236,11 +278,13 @@ async def get_delivery(db: Connection, place: Place, delivery_id: str) -> Delive
 
 async def resend(database: Database, place: Place, delivery_id: str, *, now: datetime) -> Delivery:
     """Try a delivery again from the start, with the same event under the same id."""
-    if not await delivery_store.has_delivery(
-        database, place.company_id, place.environment, delivery_id
-    ):
+    is_renewed = await delivery_store.renew_delivery(
+        database, place.company_id, place.environment, delivery_id, now=now
+    )
+    if is_renewed is None:
         raise Refusal(ErrorCode.DELIVERY_NOT_FOUND)
-    await delivery_store.renew_delivery(database, place.company_id, delivery_id, now=now)
+    if not is_renewed:
+        raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
     return await get_delivery(database, place, delivery_id)
 
 
@@ -255,6 +299,8 @@ async def replay(
 ) -> int:
     """Tell an endpoint once more all that it wants to hear of a time; says how many events."""
     endpoint = await get(database, place, endpoint_id)
+    if not endpoint.is_enabled:
+        raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
     total, last = 0, delivery_store.EventKey(start)
     # In parts: a month of events is more than one statement should hold.
     while True:

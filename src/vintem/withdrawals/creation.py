@@ -19,7 +19,7 @@ from vintem.ledger.model import Scope
 from vintem.runtime import metrics
 from vintem.runtime.db import Connection, Database
 from vintem.runtime.failpoints import Failpoint, die_at
-from vintem.withdrawals import moves, store
+from vintem.withdrawals import decision_store, moves, store
 from vintem.withdrawals.model import (
     Decision,
     DecisionKind,
@@ -154,7 +154,7 @@ async def _note_approval_required(
         "; ".join(reasons),
         made.created_at,
     )
-    await store.insert_decision(block, decision)
+    await decision_store.insert_decision(block, decision)
 
 
 async def _hold(block: Connection, made: Withdrawal, rules: WithdrawalRules) -> None:

@@ -16,7 +16,9 @@ import structlog
 
 from vintem.brazil.wallets import Network
 from vintem.companies import service as companies
+from vintem.companies.model import Environment
 from vintem.kit.clock import utc_now
+from vintem.ledger.model import Scope
 from vintem.providers.payouts import (
     Paid,
     PayoutAnswer,
@@ -70,25 +72,29 @@ class Turn:
 
 
 class Dispatcher:
-    """Carries every company's withdrawals out, each company beside the others."""
+    """Carries the withdrawals of an environment out, each company beside the others."""
 
     def __init__(
         self,
         database: Database,
         provider: PayoutProvider,
         sealer: Sealer,
+        environment: Environment,
         *,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._database = database
         self._provider = provider
+        self._environment = environment
         self._sealer = sealer
         self._clock = clock
         self._busy: dict[int, asyncio.Task[int]] = {}
 
     async def run(self) -> int:
         """Begin what is due and say how much was done; a slow company is not waited for."""
-        for company_id in await store.list_companies_with_due(self._database, now=self._clock()):
+        for company_id in await store.list_companies_with_due(
+            self._database, self._environment, now=self._clock()
+        ):
             if company_id not in self._busy:
                 task = asyncio.create_task(self._serve(company_id), name=f"payouts {company_id}")
                 self._busy[company_id] = task
@@ -129,7 +135,7 @@ class Dispatcher:
             sendable = () if policy.is_paused else (Status.PENDING,)
             due = await store.lock_due(
                 block,
-                company_id,
+                Scope(company_id, self._environment),
                 statuses=[Status.PROCESSING, *sendable],
                 quoted_since=now - QUOTE_LIFETIME,
                 now=now,
@@ -158,7 +164,7 @@ class Dispatcher:
         """Ask for new prices of what is sent next, where the old ones no longer hold."""
         stale = await store.list_stale_quotes(
             self._database,
-            company_id,
+            Scope(company_id, self._environment),
             quoted_before=now - QUOTE_LIFETIME,
             now=now,
             rows_max=CLAIMED_AT_ONCE_MAX,

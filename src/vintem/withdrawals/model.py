@@ -12,7 +12,7 @@ from vintem.companies.model import WithdrawalRules
 from vintem.kit.ids import Prefix
 from vintem.kit.money import Cents
 from vintem.ledger.model import Payout, Purchase, Scope
-from vintem.providers.payouts import Quote
+from vintem.providers.payouts import Paid, PayoutNoticeKind, Quote, Rejected
 
 ASK_AFTER_SECONDS: Final = (2, 5, 15, 60)
 ASK_EVERY_SECONDS: Final = 300
@@ -156,6 +156,59 @@ class Decision:
     decided_by: str
     reason: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PayoutNotice:
+    """A provider's word about a request that came by itself; its id names the provider too."""
+
+    scope: Scope
+    notice_id: str
+    request_id: str
+    answer: Paid | Rejected
+    amount: Cents | None = None
+    """What was paid, or not, where the provider says so."""
+
+    @property
+    def kind(self) -> PayoutNoticeKind:
+        """What was said."""
+        is_paid = isinstance(self.answer, Paid)
+        return PayoutNoticeKind.PAID if is_paid else PayoutNoticeKind.REJECTED
+
+    @property
+    def told(self) -> Status:
+        """Where the withdrawal must stand, if it is true."""
+        return Status.COMPLETED if isinstance(self.answer, Paid) else Status.FAILED
+
+
+class NoticeOutcome(StrEnum):
+    """What a notice did."""
+
+    APPLIED = "applied"
+    REPEATED = "repeated"
+    UNCHANGED = "unchanged"
+    CONTRADICTS = "contradicts"
+    UNKNOWN_REQUEST = "unknown_request"
+
+
+def outcome_of(notice: PayoutNotice, withdrawal: Withdrawal) -> NoticeOutcome:
+    """Say what a word that is heard for the first time does to a withdrawal as it stands."""
+    if notice.amount is not None and notice.amount != withdrawal.net_amount:
+        return NoticeOutcome.CONTRADICTS
+    if withdrawal.status is Status.PROCESSING:
+        return NoticeOutcome.APPLIED
+    is_so = withdrawal.status is notice.told
+    return NoticeOutcome.UNCHANGED if is_so else NoticeOutcome.CONTRADICTS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened to a withdrawal, for whoever looks into it."""
+
+    at: datetime
+    what: str
+    by: str
+    note: str
 
 
 def request_id_of(withdrawal_id: str) -> str:

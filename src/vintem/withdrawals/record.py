@@ -57,5 +57,24 @@ def masked_document(text: str) -> str:
     return mask_cnpj(text) if normalise_cnpj(text) == text else text
 
 
+def masked_destination(withdrawal: Withdrawal) -> str:
+    """Whom a withdrawal goes to, as an operator's list shows it: enough to recognise, no more."""
+    shown = _decode(withdrawal.details)
+    key, kind = shown["pixKey"], shown["pixKeyType"]
+    match kind:
+        case None:
+            address = shown["walletAddress"]
+            return f"{shown['coin']} {shown['walletNetwork']} {address[:6]}…{address[-6:]}"
+        case "cpf" | "cnpj":
+            return f"{kind} {key}"
+        case "email":
+            name, _, host = key.rpartition("@")
+            return f"{kind} {name[:1]}***@{host}"
+        case "phone":
+            return f"{kind} …{key[-4:]}"
+        case _:
+            return f"{kind} …{key[-8:]}"
+
+
 def _time(moment: datetime | None) -> PublicTime | None:
     return None if moment is None else public_time(moment)

@@ -1,9 +1,8 @@
 """What integrators, operators and providers can have done to withdrawals."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -18,16 +17,20 @@ from vintem.providers.payouts import Destination, Paid, Rejected
 from vintem.runtime import metrics
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
-from vintem.withdrawals import moves, store
+from vintem.withdrawals import decision_store, moves, store
 from vintem.withdrawals.model import (
     CANCELLABLE,
     PLATFORM,
     Decision,
     DecisionKind,
+    Entry,
     Failure,
     Filter,
+    NoticeOutcome,
+    PayoutNotice,
     Status,
     Withdrawal,
+    outcome_of,
 )
 
 log = structlog.get_logger()
@@ -110,6 +113,33 @@ async def list_by_status(db: Connection, status: Status) -> Sequence[Withdrawal]
     return await store.list_by_status(db, status, rows_max=LISTED_MAX)
 
 
+async def find_anywhere(db: Connection, withdrawal_id: str) -> Withdrawal:
+    """Find a withdrawal of any company, or refuse; for operators."""
+    scope = await store.find_owner(db, withdrawal_id)
+    if scope is None:
+        raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
+    return await get(db, scope, withdrawal_id)
+
+
+async def history(db: Connection, withdrawal: Withdrawal) -> Sequence[Entry]:
+    """All that happened to a withdrawal: statuses, decisions and what its provider told."""
+    return await decision_store.list_entries(db, withdrawal)
+
+
+async def approval_reasons(
+    db: Connection, listed: Sequence[Withdrawal]
+) -> Mapping[tuple[int, str], str]:
+    """Why withdrawals wait, or waited, for a second person, by company and id."""
+    return await decision_store.find_approval_reasons(db, listed)
+
+
+async def pause_of(db: Connection, company_id: int | None) -> Decision | None:
+    """Who stopped the withdrawals of a company, or of all, and why; nothing while they go on."""
+    owner = PLATFORM if company_id is None else company_id
+    last = await decision_store.find_last_switch(db, owner, WITHDRAWALS)
+    return last if last is not None and last.kind is DecisionKind.PAUSED else None
+
+
 async def pause(
     database: Database,
     company_id: int | None,
@@ -129,7 +159,7 @@ async def pause(
         kind = DecisionKind.PAUSED if is_paused else DecisionKind.RESUMED
         owner = PLATFORM if company_id is None else company_id
         decision = Decision(owner, WITHDRAWALS, kind, decided_by, reason, now)
-        await store.insert_decision(block, decision)
+        await decision_store.insert_decision(block, decision)
 
     await database.atomically(switch)
 
@@ -147,70 +177,43 @@ async def set_rules(
     async def change(block: Connection) -> None:
         await companies.set_withdrawal_rules(block, company_id, rules)
         kind, reason = DecisionKind.RULES_CHANGED, str(rules)
-        await store.insert_decision(
+        await decision_store.insert_decision(
             block, Decision(company_id, WITHDRAWALS, kind, decided_by, reason, now)
         )
 
     await database.atomically(change)
 
 
-@dataclass(frozen=True, slots=True)
-class PayoutNotice:
-    """A provider's word about a request that came by itself; its id names the provider too."""
-
-    company_id: int
-    notice_id: str
-    request_id: str
-    answer: Paid | Rejected
-    amount: int | None = None
-    """What was paid, or not, where the provider says so."""
-
-
-class NoticeOutcome(StrEnum):
-    """What a notice did."""
-
-    APPLIED = "applied"
-    REPEATED = "repeated"
-    UNCHANGED = "unchanged"
-    CONTRADICTS = "contradicts"
-    UNKNOWN_REQUEST = "unknown_request"
-
-
 async def apply_payout_notice(
     database: Database, notice: PayoutNotice, *, now: datetime
 ) -> NoticeOutcome:
     """Do what a provider tells of a payout, once a notice; it may come before the answer does."""
-    company_id = notice.company_id
-    withdrawal_id = await store.find_request(database, company_id, notice.request_id)
+    withdrawal_id = await store.find_request(database, notice.scope, notice.request_id)
     if withdrawal_id is None:
         # Request ids are committed before the provider hears of them: this one is not ours.
         log.error("payout notice of an unknown request", notice=notice.notice_id)
         return NoticeOutcome.UNKNOWN_REQUEST
 
     async def apply(block: Connection) -> NoticeOutcome:
-        locked = await store.lock(block, company_id, withdrawal_id)
-        assert locked is not None
-        is_new = await store.insert_notice(
-            block, company_id, notice.notice_id, request_id=notice.request_id, now=now
-        )
-        if not is_new:
+        locked = await _lock(block, notice.scope, withdrawal_id)
+        outcome = outcome_of(notice, locked)
+        if not await decision_store.insert_notice(block, notice, outcome, now=now):
             return NoticeOutcome.REPEATED
-        if notice.amount is not None and notice.amount != locked.net_amount:
-            metrics.PAYOUT_CONTRADICTIONS.inc()
-            log.error(
-                "payout of another amount",
-                withdrawal=locked.withdrawal_id,
-                told=notice.amount,
-                asked=locked.net_amount,
-            )
-            return NoticeOutcome.CONTRADICTS
-        if locked.status is Status.PROCESSING:
+        if outcome is NoticeOutcome.APPLIED:
             await moves.settle(block, locked, notice.answer, now=now)
-            return NoticeOutcome.APPLIED
-        is_contradiction = note_contradiction(locked, notice.answer)
-        return NoticeOutcome.CONTRADICTS if is_contradiction else NoticeOutcome.UNCHANGED
+        return outcome
 
-    return await database.atomically(apply)
+    outcome = await database.atomically(apply)
+    if outcome is NoticeOutcome.CONTRADICTS:
+        metrics.PAYOUT_CONTRADICTIONS.inc()
+        log.error(
+            "payout notice contradicts the record",
+            withdrawal=withdrawal_id,
+            notice=notice.notice_id,
+            told=notice.told,
+            amount=notice.amount,
+        )
+    return outcome
 
 
 def note_contradiction(withdrawal: Withdrawal, answer: Paid | Rejected) -> bool:
@@ -323,13 +326,10 @@ async def _decide(
     reason: str,
     now: datetime,
 ) -> Withdrawal:
-    company_id = await store.find_owner(database, withdrawal_id)
-    if company_id is None:
-        raise Refusal(ErrorCode.WITHDRAWAL_NOT_FOUND)
+    scope = (await find_anywhere(database, withdrawal_id)).scope
 
     async def decide(block: Connection) -> Withdrawal:
-        locked = await store.lock(block, company_id, withdrawal_id)
-        assert locked is not None
+        locked = await _lock(block, scope, withdrawal_id)
         if locked.requested_by == decided_by:
             raise SelfApprovalError(withdrawal_id)
         if locked.status is not Status.PENDING_APPROVAL:
@@ -350,7 +350,7 @@ async def _enter_decision(
     reason: str,
     now: datetime,
 ) -> Withdrawal:
-    await store.insert_decision(
+    await decision_store.insert_decision(
         block, Decision(locked.company_id, locked.withdrawal_id, kind, decided_by, reason, now)
     )
     if kind is DecisionKind.REJECTED:

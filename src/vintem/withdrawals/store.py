@@ -1,15 +1,14 @@
-"""The SQL of withdrawals, their history, their days, decisions and notices."""
+"""The SQL of withdrawals, their history and their days."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from vintem.kit.ids import Prefix, new_id
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Purchase, Scope
 from vintem.runtime.db import Connection, Row
-from vintem.withdrawals.model import Decision, Failure, Filter, Method, Status, Withdrawal
+from vintem.withdrawals.model import Failure, Filter, Method, Status, Withdrawal
 
 
 async def insert(db: Connection, made: Withdrawal) -> bool:
@@ -100,19 +99,23 @@ async def lock(db: Connection, company_id: int, withdrawal_id: str) -> Withdrawa
     return None if row is None else _withdrawal(row)
 
 
-async def find_owner(db: Connection, withdrawal_id: str) -> int | None:
+async def find_owner(db: Connection, withdrawal_id: str) -> Scope | None:
     """Say whose a withdrawal is, for an operator who knows its id alone."""
-    company_id: int | None = await db.fetchval(
-        "select company_id from withdrawal where withdrawal_id = $1", withdrawal_id
+    row = await db.fetchrow(
+        "select company_id, environment from withdrawal where withdrawal_id = $1", withdrawal_id
     )
-    return company_id
+    return None if row is None else Scope(row["company_id"], row["environment"])
 
 
-async def find_request(db: Connection, company_id: int, request_id: str) -> str | None:
+async def find_request(db: Connection, scope: Scope, request_id: str) -> str | None:
     """Say which withdrawal of a company a provider's request is."""
     withdrawal_id: str | None = await db.fetchval(
-        "select withdrawal_id from withdrawal where company_id = $1 and request_id = $2",
-        company_id,
+        """
+        select withdrawal_id from withdrawal
+        where company_id = $1 and environment = $2 and request_id = $3
+        """,
+        scope.company_id,
+        scope.environment,
         request_id,
     )
     return withdrawal_id
@@ -209,15 +212,21 @@ async def update_moved(db: Connection, moved: Withdrawal, *, was: Status) -> Non
     )
 
 
-async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[int]:
+async def list_companies_with_due(
+    db: Connection, environment: str, *, now: datetime
+) -> Sequence[int]:
     """Companies with a withdrawal that must be sent or asked about."""
-    rows = await db.fetch("select distinct company_id from withdrawal where due_at <= $1", now)
+    rows = await db.fetch(
+        "select distinct company_id from withdrawal where due_at <= $1 and environment = $2",
+        now,
+        environment,
+    )
     return [row["company_id"] for row in rows]
 
 
 async def lock_due(
     db: Connection,
-    company_id: int,
+    scope: Scope,
     *,
     statuses: Sequence[Status],
     quoted_since: datetime,
@@ -233,32 +242,36 @@ async def lock_due(
         select * from withdrawal
         where company_id = $1 and due_at <= $2 and status = any($3::text[])
             and (status <> 'pending' or quoted_at is null or quoted_at >= $4)
+            and environment = $6
         order by due_at, withdrawal_id limit $5
         for update skip locked
         """,
-        company_id,
+        scope.company_id,
         now,
         list(statuses),
         quoted_since,
         rows_max,
+        scope.environment,
     )
     return [_withdrawal(row) for row in rows]
 
 
 async def list_stale_quotes(
-    db: Connection, company_id: int, *, quoted_before: datetime, now: datetime, rows_max: int
+    db: Connection, scope: Scope, *, quoted_before: datetime, now: datetime, rows_max: int
 ) -> Sequence[Withdrawal]:
     """A company's withdrawals that are due and need a new price before they are sent."""
     rows = await db.fetch(
         """
         select * from withdrawal
         where company_id = $1 and due_at <= $2 and status = 'pending' and quoted_at < $3
+            and environment = $5
         order by due_at, withdrawal_id limit $4
         """,
-        company_id,
+        scope.company_id,
         now,
         quoted_before,
         rows_max,
+        scope.environment,
     )
     return [_withdrawal(row) for row in rows]
 
@@ -386,41 +399,6 @@ async def list_by_status(db: Connection, status: Status, *, rows_max: int) -> Se
         rows_max,
     )
     return [_withdrawal(row) for row in rows]
-
-
-async def insert_decision(db: Connection, decision: Decision) -> None:
-    """Write down who decided what."""
-    await db.execute(
-        """
-        insert into decision_log (
-            company_id, decision_id, subject, decision, decided_by, reason, created_at
-        ) values ($1, $2, $3, $4, $5, $6, $7)
-        """,
-        decision.company_id,
-        new_id(Prefix.DECISION),
-        decision.subject,
-        decision.kind,
-        decision.decided_by,
-        decision.reason,
-        decision.at,
-    )
-
-
-async def insert_notice(
-    db: Connection, company_id: int, notice_id: str, *, request_id: str, now: datetime
-) -> bool:
-    """Note a provider's word; false when it was told before."""
-    found = await db.fetchval(
-        """
-        insert into payout_notice (company_id, notice_id, request_id, received_at)
-        values ($1, $2, $3, $4) on conflict do nothing returning true
-        """,
-        company_id,
-        notice_id,
-        request_id,
-        now,
-    )
-    return bool(found)
 
 
 _FILTER: Final = """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from vintem.kit.invariant import Invariant
+from vintem.audit.invariant import Invariant
 
 INVARIANTS: Final[Sequence[Invariant]] = (
     Invariant(

@@ -1,4 +1,4 @@
-"""What must be true of the data at every moment, as statements that return what contradicts it."""
+"""What an invariant is."""
 
 from dataclasses import dataclass
 
