@@ -34,7 +34,10 @@ fmt: setup ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+images: setup ## Take the pictures of docs/images/checkout again, in Chromium
+	@$(BIN)/python tools/screenshots.py
+
 lock: ## Resolve the pins of requirements.lock anew
 	@tools/lock
 
-.PHONY: help setup run test check bench fmt lock
+.PHONY: help setup run test check bench fmt images lock

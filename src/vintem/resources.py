@@ -163,6 +163,7 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
     return {
         PublicLimit.WRONG_KEYS: settings.public_wrong_keys_per_minute,
         PublicLimit.PICTURES: settings.public_pictures_per_minute,
+        PublicLimit.MEDIA: settings.public_media_per_minute,
         PublicLimit.READS: settings.public_reads_per_minute,
         PublicLimit.READS_OF_ONE: settings.public_reads_of_one_per_minute,
         PublicLimit.COUPONS: settings.public_coupons_per_minute,

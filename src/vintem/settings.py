@@ -185,6 +185,13 @@ class Settings:
         "Pictures of codes and pages of boletos that one IP address may fetch, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    public_media_per_minute: int = setting(
+        "VINTEM_PUBLIC_MEDIA_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "600",
+        "Logos, banners and pictures of products that one IP address may fetch, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
     public_reads_of_one_per_minute: int = setting(
         "VINTEM_PUBLIC_READS_OF_ONE_PER_MINUTE",
         _whole(1, 1_000_000),

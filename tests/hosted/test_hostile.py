@@ -121,7 +121,7 @@ async def test_texts_of_merchants_and_buyers_are_never_markup(
         logo_url="https://cdn.example.com/logo.png",
         logo_media="../../evil",
         banners=(
-            Banner(1, "https://cdn.example.com/b.png", MARKUP, MARKUP, None, "f" * 64),
+            Banner(1, "https://cdn.example.com/b.png", MARKUP, MARKUP, None, f"{'f' * 64}-760x240"),
             Banner(2, "https://cdn.example.com/c.png", MARKUP, MARKUP, None, "javascript:1"),
         ),
     )

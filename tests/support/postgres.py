@@ -12,12 +12,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from support import debian
 from vintem.runtime.embedded import NAME, ask, database_url, socket_folder
 from vintem.runtime.unprivileged import Account, let_everyone_pass, run, server_account, spawn
 
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
 CLUSTER_DEFAULTS = Path("/etc/postgresql-common/createcluster.d")
-INSTALL_SECONDS_MAX = 300.0
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 10.0
 
@@ -52,31 +52,18 @@ async def debian_postgres_15(tmp: Path) -> AsyncIterator[str]:
 def find_or_install() -> None:
     if (PROGRAMS / "postgres").exists():
         return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if not debian.can_install():
         pytest.skip("PostgreSQL 15 is not installed: apt-get install postgresql-15")
     # Debian would make a cluster and start it at once; this file forbids it during the install.
     CLUSTER_DEFAULTS.mkdir(parents=True, exist_ok=True)
     forbid = CLUSTER_DEFAULTS / "vintem-tests.conf"
     forbid.write_text("create_main_cluster = false\n")
     try:
-        apt_get("update")
-        done = apt_get("install", "-y", "--no-install-recommends", "postgresql-15")
+        fault = debian.install(["postgresql-15"])
     finally:
         forbid.unlink(missing_ok=True)
-    if done.returncode != 0:
-        pytest.skip(f"PostgreSQL 15 could not be installed: {done.stderr.strip()[-300:]}")
-
-
-def apt_get(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq", *words],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=INSTALL_SECONDS_MAX,
-    )
+    if fault:
+        pytest.skip(f"PostgreSQL 15 could not be installed: {fault}")
 
 
 def make_folder(folder: Path, account: Account | None) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +58,16 @@ class Sink:
         async def behave(_: web.Request) -> web.Response:
             await asyncio.sleep(seconds)
             return web.Response(status=status, text=body)
+
+        self.behaviours[path] = behave
+
+    def serve(
+        self, path: str, status: int, content: bytes, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Serve these bytes from now on."""
+
+        async def behave(_: web.Request) -> web.Response:
+            return web.Response(status=status, body=content, headers=headers)
 
         self.behaviours[path] = behave
 

@@ -8,6 +8,7 @@ from vintem.api import (
     card_tokens,
     checkout,
     health,
+    media,
     pictures,
     sandbox,
     transactions,
@@ -20,6 +21,7 @@ from vintem.api.call import Route
 TABLE: Sequence[Route] = (
     *transactions.ROUTES,
     *pictures.ROUTES,
+    *media.ROUTES,
     *card_tokens.ROUTES,
     *checkout.ROUTES,
     *withdrawals.ROUTES,

@@ -30,16 +30,11 @@ from vintem.checkout.model import (
 from vintem.companies.model import Environment
 from vintem.hosted import views
 from vintem.hosted.views import Decline, Language, Method, Simulation
+from vintem.media.model import Picture
 from vintem.transactions.model import PaymentMethod, Status, Transaction
 
-# How much room pictures take on the page; they fit into it whatever their own size is.
-LOGO_SIZE: Final = (160, 48)
-ITEM_SIZE: Final = (64, 64)
-LANDING_SIZE: Final = (320, 320)
-BANNER_SIZE: Final = (760, 240)
 REDIRECTS_FOR: Final = timedelta(minutes=10)
 
-_MEDIA: Final = re.compile(r"[0-9a-f]{64}")
 _SESSION_ID: Final = re.compile(r"\{SESSION_ID\}|%7BSESSION_ID%7D", re.IGNORECASE)
 _DECLINES: Final[Mapping[str, Decline]] = {
     "INSUFFICIENT_FUNDS": Decline.INSUFFICIENT_FUNDS,
@@ -170,7 +165,7 @@ def brand_of(appearance: Appearance) -> views.Brand:
     """Say how a merchant's pages look; pictures only where they are our own copies."""
     return views.Brand(
         name=appearance.display_name,
-        logo=image_of(appearance.logo_media, LOGO_SIZE),
+        logo=image_of(appearance.logo_media),
         primary_color=_color(appearance.primary_color, "primary_color"),
         background_color=_color(appearance.background_color, "background_color"),
         theme=views.Theme(appearance.theme),
@@ -180,7 +175,7 @@ def brand_of(appearance: Appearance) -> views.Brand:
 
 def _banners_of(appearance: Appearance) -> Sequence[views.Banner]:
     pictures = (
-        (banner, image_of(banner.image_media, BANNER_SIZE, alt=banner.alt_text))
+        (banner, image_of(banner.image_media, alt=banner.alt_text))
         for banner in sorted(appearance.banners, key=lambda banner: banner.sort_order)
     )
     return [
@@ -205,7 +200,7 @@ def item_of(item: LineItem) -> views.Item:
         name=item.name,
         quantity=item.quantity,
         unit_cents=item.unit_amount,
-        image=image_of(item.image_media, ITEM_SIZE),
+        image=image_of(item.image_media),
     )
 
 
@@ -413,11 +408,12 @@ def success_url(public: PublicSession) -> str | None:
     return None if url is None else _SESSION_ID.sub(public.session.session_id, url)
 
 
-def image_of(media: str | None, size: tuple[int, int], *, alt: str = "") -> views.Image | None:
+def image_of(name: str | None, *, alt: str = "") -> views.Image | None:
     """Show a picture that we keep ourselves; any other is left out."""
-    if media is None or _MEDIA.fullmatch(media) is None:
+    picture = None if name is None else Picture.named(name)
+    if picture is None:
         return None
-    return views.Image(url=f"/media/{media}", width=size[0], height=size[1], alt=alt)
+    return views.Image(url=picture.path, width=picture.width, height=picture.height, alt=alt)
 
 
 def _color(color: str, field: str) -> str:

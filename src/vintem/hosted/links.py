@@ -8,7 +8,7 @@ from vintem.checkout import service as checkout
 from vintem.checkout.model import Appearance, Merchant, PaymentLink, Product
 from vintem.companies.model import Environment
 from vintem.hosted import views
-from vintem.hosted.context import LANDING_SIZE, brand_of, contact_of, image_of
+from vintem.hosted.context import brand_of, contact_of, image_of
 from vintem.hosted.guard import admit, check_page
 from vintem.hosted.headers import new_style_nonce
 from vintem.hosted.render import render_page
@@ -73,7 +73,7 @@ async def _product_of(call: Call, link: PaymentLink) -> Product | None:
 
 
 def _landing(call: Call, link: PaymentLink, product: Product) -> views.LinkLanding:
-    public_url, image = call.resources.public_url, image_of(product.image_media, LANDING_SIZE)
+    public_url, image = call.resources.public_url, image_of(product.image_media)
     return views.LinkLanding(
         item=views.Item(
             name=product.name,

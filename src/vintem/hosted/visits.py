@@ -99,7 +99,8 @@ async def page_answer(
         page = _page_of(call, public, style_nonce, qr_svg=qr_svg, told=told)
         content = render_fragment(page) if is_fragment else render_page(page)
     if status is None:
-        status = 410 if state in OVER else 200
+        # A script that asks for the new part of its page has found what it asked for.
+        status = 410 if state in OVER and not is_fragment else 200
     answer = html_answer(call, content, style_nonce, status=status, headers=headers)
     return answer if code is None else replace(answer, code=code)
 

@@ -27,7 +27,8 @@ from vintem.runtime.names import RESOLVE_SECONDS_MAX, Ask, Names, ask_system
 ANSWER_BYTES_MAX: Final = 20_000
 CONNECT_SECONDS_MAX: Final = 5.0
 IDLE_CONNECTIONS_SECONDS: Final = 15.0
-USER_AGENT: Final = "Vintem-Webhooks/1"
+_POST_HEADERS: Final = {"content-type": "application/json", "user-agent": "Vintem-Webhooks/1"}
+_GET_HEADERS: Final = {"accept": "image/*", "user-agent": "Vintem-Pictures/1"}
 
 
 class ForbiddenAddressError(Exception):
@@ -47,6 +48,16 @@ class Answer:
     seconds: float
     retry_after_seconds: float | None = None
     """How long the other side asks to be left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent, and how much of the answer is read."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    answer_bytes_max: int
 
 
 # The checked addresses of the call that this task is making.
@@ -120,6 +131,46 @@ class Outbound:
 
         Whoever asks has its names looked up apart from others, and one that is proven before them.
         """
+        request = _Request("POST", {**_POST_HEADERS, **headers}, body, ANSWER_BYTES_MAX)
+        return await self._call(
+            request,
+            url,
+            allows_loopback=allows_loopback,
+            seconds_max=seconds_max,
+            asker=asker,
+            is_proven=is_proven,
+        )
+
+    async def get(
+        self,
+        url: str,
+        *,
+        allows_loopback: bool,
+        seconds_max: float,
+        bytes_max: int,
+        asker: str = "",
+    ) -> Answer:
+        """Fetch the first bytes of what is at an address; redirects are answers."""
+        request = _Request("GET", _GET_HEADERS, None, bytes_max)
+        return await self._call(
+            request,
+            url,
+            allows_loopback=allows_loopback,
+            seconds_max=seconds_max,
+            asker=asker,
+            is_proven=False,
+        )
+
+    async def _call(
+        self,
+        request: _Request,
+        url: str,
+        *,
+        allows_loopback: bool,
+        seconds_max: float,
+        asker: str,
+        is_proven: bool,
+    ) -> Answer:
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds_max):
@@ -129,7 +180,7 @@ class Outbound:
                 )
                 _checked.set(found)
                 _may_be_loopback.set(allows_loopback)
-                response, answered = await self._send_again_if_cut(parsed, body, headers)
+                response, answered = await self._send_again_if_cut(parsed, request)
         except aiohttp.ServerTimeoutError:
             raise CallFailedError(f"no connection within {CONNECT_SECONDS_MAX:g} s") from None
         except TimeoutError:
@@ -140,35 +191,34 @@ class Outbound:
         return Answer(response.status, answered, seconds, _retry_after_seconds(response))
 
     async def _send_again_if_cut(
-        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
+        self, url: WebUrl, request: _Request
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         try:
-            return await self._send(url, body, headers)
+            return await self._send(url, request)
         except (aiohttp.ServerDisconnectedError, ConnectionResetError):
             # Most likely a connection of before that the other side was just closing.
-            return await self._send(url, body, headers)
+            return await self._send(url, request)
 
-    async def _send(
-        self, url: WebUrl, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[aiohttp.ClientResponse, bytes]:
+    async def _send(self, url: WebUrl, request: _Request) -> tuple[aiohttp.ClientResponse, bytes]:
         session = self._session or self._open()
-        async with session.post(
+        async with session.request(
+            request.method,
             # As it was given: what is signed for one path must not arrive at another.
             URL(_with_ascii_host(url), encoded=True),
-            data=body,
-            headers={"content-type": "application/json", "user-agent": USER_AGENT, **headers},
+            data=request.body,
+            headers=request.headers,
             allow_redirects=False,
         ) as response:
-            answered = b""
-            while len(answered) < ANSWER_BYTES_MAX:
-                piece = await response.content.read(ANSWER_BYTES_MAX - len(answered))
+            answered = bytearray()
+            while len(answered) < request.answer_bytes_max:
+                piece = await response.content.read(request.answer_bytes_max - len(answered))
                 if not piece:
                     break
                 answered += piece
             else:
                 # What comes after is not read: the connection cannot be used again.
                 response.close()
-            return response, answered
+            return response, bytes(answered)
 
     def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(

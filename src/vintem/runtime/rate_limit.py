@@ -23,6 +23,7 @@ class PublicLimit(StrEnum):
 
     WRONG_KEYS = "wrong keys"
     PICTURES = "pictures"
+    MEDIA = "media"
     READS = "session reads"
     READS_OF_ONE = "reads of one session"
     COUPONS = "coupons"
