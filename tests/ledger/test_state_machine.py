@@ -22,7 +22,7 @@ from vintem.ledger import store
 from vintem.ledger.model import HoldKind, Scope
 
 # More by a switch: PROOF_RUNS=10000.
-RUNS = int(os.environ.get("PROOF_RUNS", "200"))
+RUNS = int(os.environ.get("PROOF_RUNS", "60"))
 PLACES = ("available", "blocked", "debt", "dispute", "payout", "refund", "release", "reserve")
 PLACE = {HoldKind.REFUND: "refund", HoldKind.BLOCK: "blocked", HoldKind.DISPUTE: "dispute"}
 

@@ -503,12 +503,11 @@ async def test_the_cost_of_a_call_does_not_grow_with_the_limit(
         before = [await few() for _ in range(3)]
         await filler.execute(
             f"""
-            do $$ begin
-                for number in 1..20000 loop
-                    perform admit_calls({company}, 'many', 'requests', 100000, '60 s', 1);
-                    commit;
-                end loop;
-            end $$
+            insert into rate_window
+            values ({company}, 'many', 'requests', 1, 20000, clock_timestamp());
+            insert into rate_call
+            select {company}, 'many', 'requests', number, clock_timestamp()
+            from generate_series(1, 20000) as number
             """
         )
         many = Window(company, "many", "requests", 100_000, 60)

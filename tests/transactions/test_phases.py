@@ -312,7 +312,9 @@ async def test_the_worker_asks_more_and_more_rarely_and_never_gives_up(
             moments.append(await due(shop))
         await unreachable.close()
         pauses = [round((b or 0) - (a or 0)) for a, b in itertools.pairwise([0, *moments])]
-        assert pauses == [2, 5, 15, 60, 300, 300, 300]
+        # The first one begins when the charge was given up, which a busy machine delays.
+        assert 2 <= pauses[0] <= 4
+        assert pauses[1:] == [5, 15, 60, 300, 300, 300]
         assert (await shop.read(made["id"]))["status"] == "processing"
         assert await events_of(shop, made["id"]) == ["processing"]
         await finish(resources, 3_600)

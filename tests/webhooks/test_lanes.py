@@ -142,7 +142,7 @@ async def test_a_lane_with_much_to_send_gives_way_to_those_that_wait(
     shop: Shop, sink: Sink, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatch, "LANES_PER_COMPANY_MAX", 2)
-    monkeypatch.setattr(dispatch, "TURN_PARCELS_MAX", 16)
+    monkeypatch.setattr(dispatch, "TURN_PARCELS_MAX", 8)
     paths = ["/a", "/b", "/c"]
     for path in paths:
         await register(shop, sink.url(path))
