@@ -17,6 +17,7 @@ from vintem.providers.simulator import SIMULATOR, Simulator
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.outbound import Outbound
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit, SharedLimiter
 from vintem.settings import Settings
@@ -85,7 +86,8 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         secret=callback_secret,
         faults=Faults(settings.simulator_seed, settings.simulator_faults),
     )
-    transactions = Transactions(database, simulator)
+    # Processes that share their limits share the machine: one group each at a time, and larger ones.
+    transactions = Transactions(database, simulator, flushers=1 if shared_limits else FLUSHERS)
     balances = BalanceReader(database)
     sessions = SessionReader(database)
     outbound = Outbound()

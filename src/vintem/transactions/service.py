@@ -17,7 +17,7 @@ from vintem.kit.paging import PageRequest
 from vintem.ledger.model import Scope
 from vintem.providers.port import CardAcquirer, Notice
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
-from vintem.runtime.group_commit import GroupCommit
+from vintem.runtime.group_commit import FLUSHERS, GroupCommit
 from vintem.transactions import arrivals, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
     Confirmed,
@@ -52,14 +52,16 @@ ANSWER_POLL_SECONDS: Final = 0.05
 class Transactions:
     """Creates and confirms payments, many callers to a commit."""
 
-    def __init__(self, database: Database, acquirer: CardAcquirer) -> None:
+    def __init__(
+        self, database: Database, acquirer: CardAcquirer, *, flushers: int = FLUSHERS
+    ) -> None:
         self._database = database
         self._desk = Desk(database, acquirer, asyncio.Semaphore(phases.COMMITS_AT_ONCE_MAX))
         self._creations = GroupCommit[Creation, Created](
-            database, create_many, sort_key=creation_order
+            database, create_many, sort_key=creation_order, flushers=flushers
         )
         self._payments = GroupCommit[Payment, Confirmed | None](
-            database, confirm_many, sort_key=payment_order
+            database, confirm_many, sort_key=payment_order, flushers=flushers
         )
         self._lists = Lists(database)
 
