@@ -86,7 +86,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         secret=callback_secret,
         faults=Faults(settings.simulator_seed, settings.simulator_faults),
     )
-    # Processes that share their limits share the machine: one group each at a time, and larger ones.
+    # Processes that share their limits share the machine: one group each at a time, a larger one.
     transactions = Transactions(database, simulator, flushers=1 if shared_limits else FLUSHERS)
     balances = BalanceReader(database)
     sessions = SessionReader(database)
