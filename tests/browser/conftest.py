@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
@@ -11,6 +12,15 @@ from support.boutique import Boutique, running_boutique
 from support.platform import private_folder
 from support.shopper import Door
 from support.showcase import Showcase, running_showcase
+
+# A browser takes much of a machine that others use too.
+TEST_SECONDS_MAX = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")
