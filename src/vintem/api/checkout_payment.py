@@ -56,10 +56,25 @@ class Paid:
     is_replay: bool
 
 
-async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:
+class PriceChanged(Refusal):
+    """The session has another price than the one that it was read with."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INVALID_STATE, "The price has changed; look at it again.")
+
+
+async def pay(
+    call: Call,
+    public: PublicSession,
+    order: PayBody,
+    intent: Intent,
+    *,
+    may_price_anew: bool = True,
+) -> Paid:
     """Pay a session once an intent, and never twice at the same time.
 
-    Whoever asks while a payment waits for its buyer, or for its acquirer, is shown that one.
+    Whoever asks while a payment waits for its buyer, or for its acquirer, is shown that one. A card
+    is never charged another price than `public` has; a code or slip shows its own to its buyer.
     """
     check_form(order)
     if intent.source is IntentSource.CLIENT:
@@ -67,7 +82,8 @@ async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent)
         if earlier is not None:
             return await _replay(call, public, earlier, intent)
     try:
-        created = await _create(call, public, order, intent)
+        may_price_anew = may_price_anew and order.payment_method is not PaymentMethod.CREDIT_CARD
+        created = await _create(call, public, order, intent, may_price_anew=may_price_anew)
     except Refusal as refusal:
         # Somebody who pressed the button twice is shown what came of the first time.
         if refusal.code is not ErrorCode.CARD_TOKEN_INVALID:
@@ -101,7 +117,10 @@ def check_form(order: PayBody) -> None:
         )
 
 
-async def _create(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Created:
+async def _create(
+    call: Call, public: PublicSession, order: PayBody, intent: Intent, *, may_price_anew: bool
+) -> Created:
+    seen = public.price_mark
     for _ in range(PRICED_ANEW_MAX):
         standing = _standing(public, order)
         if standing is not None:
@@ -110,6 +129,8 @@ async def _create(call: Call, public: PublicSession, order: PayBody, intent: Int
             return await _create_as_priced(call, public, order, intent)
         except SessionChangedError:
             public = await checkout.read_again(call.resources.database, public.session, call.now)
+            if public.price_mark != seen and not may_price_anew:
+                raise PriceChanged from None
     raise Refusal(ErrorCode.INVALID_STATE, "The session is being changed; try again.")
 
 

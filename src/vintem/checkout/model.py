@@ -392,6 +392,18 @@ class PublicSession(msgspec.Struct, frozen=True):
         return payment_methods(self.session, self.merchant)
 
     @property
+    def price_mark(self) -> str:
+        """Names what the buyer is shown to pay, by card too; another price has another name."""
+        interest = self.merchant.card_interest
+        named = (
+            self.session.amounts.total,
+            interest.monthly_rate_basis_points,
+            interest.free_installments,
+            interest.installments_max,
+        )
+        return "-".join(map(str, named))
+
+    @property
     def installment_options(self) -> Sequence[InstallmentOption]:
         """What the total can be paid in by card, and what each number of installments costs."""
         return installment_options(self.session.amounts.total, self.merchant.card_interest)

@@ -154,12 +154,7 @@ def _form_of(call: Call, public: PublicSession, style_nonce: str) -> bytes:
 
 def new_form_nonce(public: PublicSession) -> str:
     """Name one showing of the payment form, and the price that was shown with it."""
-    return f"{secrets.token_urlsafe(16)}.{price_of(public)}"
-
-
-def price_of(public: PublicSession) -> int:
-    """What the buyer is shown to pay, before any interest."""
-    return public.session.amounts.total
+    return f"{secrets.token_urlsafe(16)}.{public.price_mark}"
 
 
 def html_answer(
