@@ -1,12 +1,13 @@
 """A form is paid at the price that it was shown with, or not at all."""
 
 import pytest
+from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from support.api import complaints
 from support.cards import VISA
 from support.meanwhile import change_meanwhile, without_coupon
 from support.storefront import Storefront
-from support.visitor import Visitor
+from support.visitor import ADDRESS, Visitor
 from vintem.brazil.installments import CardInterest
 from vintem.companies import service as companies
 
@@ -48,3 +49,44 @@ async def test_interest_that_changed_since_a_form_was_shown_is_shown_first(
     paid = await visitor.pay_by_card(VISA, nonce=stale.nonce, installments="12")
     assert (await visitor.follow(paid)).state == "paid"
     assert await complaints(store.database) == {}
+
+
+async def receipt_text(visitor: Visitor) -> str:
+    receipt = await visitor.send("GET", f"{visitor.path}/receipt.pdf")
+    text: str = PdfDocument(receipt.body)[0].get_textpage().get_text_range()
+    return text
+
+
+async def test_a_receipt_states_the_price_of_the_code_that_was_paid(store: Storefront) -> None:
+    await store.coupon()
+    basket = await store.open()
+    visitor = Visitor.of(basket)
+    await visitor.pay()
+    pix = (await basket.read())["payment"]["transactionId"]
+    await basket.coupon("TEN")
+    await store.shop.move(pix, "paid")
+    page = await visitor.look()
+    assert page.state == "paid"
+    assert "134,91" not in page.text
+    text = await receipt_text(visitor)
+    assert "149,90" in text
+    assert "134,91" not in text
+    assert "Juros" not in text
+    assert "TEN" not in text
+    path = f"/v1/transactions/{pix}/refund"
+    await store.api.post(path, key=store.shop.key, json={"amount": 5_000})
+    assert "50,00" in (await visitor.look()).text
+    assert "50,00" in await receipt_text(visitor)
+    assert await complaints(store.database) == {}
+
+
+async def test_a_page_says_that_no_more_boletos_are_made(store: Storefront) -> None:
+    visitor = Visitor.of(await store.open())
+    for _ in range(3):
+        assert (await visitor.follow(await visitor.pay("boleto", **ADDRESS))).state == (
+            "boleto_shown"
+        )
+        nonce = (await visitor.follow(await visitor.post("another-way"))).nonce
+    refused = await visitor.pay("boleto", nonce=nonce, **ADDRESS)
+    assert (refused.status, refused.state) == (422, "open")
+    assert "Esta forma de pagamento não está disponível" in refused.text

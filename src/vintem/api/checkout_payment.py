@@ -22,7 +22,12 @@ from vintem.api.transaction_shapes import (
 from vintem.brazil.installments import InstallmentOption
 from vintem.brazil.phone import normalise_phone
 from vintem.checkout import service as checkout
-from vintem.checkout.attempts import SessionChangedError, refuse_over, refuse_used_up
+from vintem.checkout.attempts import (
+    SessionChangedError,
+    refuse_over,
+    refuse_used_up,
+    show_standing,
+)
 from vintem.checkout.model import (
     PIX_LIFETIME,
     Buyer,
@@ -40,6 +45,7 @@ from vintem.transactions.batches import Created
 from vintem.transactions.model import PaymentMethod, Status, Transaction
 
 HOUR_SECONDS: Final = 3_600
+PIX_LIFETIME_MIN: Final = timedelta(seconds=1)
 PRICED_ANEW_MAX: Final = 5
 IN_FLIGHT_MAX: Final = timedelta(seconds=30)
 """After so long a first call that got no answer will not give one any more."""
@@ -98,6 +104,18 @@ async def pay(
     return Paid(again, created.transaction, is_replay=False)
 
 
+def price_mark(public: PublicSession) -> str:
+    """Name what the buyer is shown to pay, by card too; another price has another name."""
+    interest = public.merchant.card_interest
+    named = (
+        public.session.amounts.total,
+        interest.monthly_rate_basis_points,
+        interest.free_installments,
+        interest.installments_max,
+    )
+    return "-".join(map(str, named))
+
+
 def check_form(order: PayBody) -> None:
     """Refuse what the declared shape cannot say."""
     faults = []
@@ -120,18 +138,28 @@ def check_form(order: PayBody) -> None:
 async def _create(
     call: Call, public: PublicSession, order: PayBody, intent: Intent, *, may_price_anew: bool
 ) -> Created:
-    seen = public.price_mark
+    seen = price_mark(public)
     for _ in range(PRICED_ANEW_MAX):
         standing = _standing(public, order)
         if standing is not None:
-            return Created(standing, is_replay=True)
+            return Created(await _shown(call, public, intent, standing), is_replay=True)
         try:
             return await _create_as_priced(call, public, order, intent)
         except SessionChangedError:
             public = await checkout.read_again(call.resources.database, public.session, call.now)
-            if public.price_mark != seen and not may_price_anew:
+            if price_mark(public) != seen and not may_price_anew:
                 raise PriceChanged from None
     raise Refusal(ErrorCode.INVALID_STATE, "The session is being changed; try again.")
+
+
+async def _shown(
+    call: Call, public: PublicSession, intent: Intent, standing: Transaction
+) -> Transaction:
+    if intent.source is not IntentSource.CLIENT:
+        return standing
+    return await show_standing(
+        call.resources.database, public.session, intent, standing, now=call.now
+    )
 
 
 def _standing(public: PublicSession, order: PayBody) -> Transaction | None:
@@ -220,12 +248,14 @@ def _order(
     session, method = public.session, order.payment_method
     lifetime = min(PIX_LIFETIME, session.expires_at - now)
     is_pix, is_boleto = method is PaymentMethod.PIX, method is PaymentMethod.BOLETO
+    if is_pix and lifetime < PIX_LIFETIME_MIN:
+        raise Refusal(ErrorCode.SESSION_EXPIRED)
     return TransactionBody(
         payment_method=method,
         amount=session.amounts.total if option is None else option.total_cents,
         customer=order.customer,
         installments=order.installments,
-        pix=PixBody(max(1, int(lifetime.total_seconds()))) if is_pix else None,
+        pix=PixBody(int(lifetime.total_seconds())) if is_pix else None,
         card=None if order.card is None else CardBody(order.card.token),
         boleto=BoletoBody(expires_in_days=public.merchant.boleto_due_days) if is_boleto else None,
         postback_url=session.postback_url,

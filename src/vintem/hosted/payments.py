@@ -8,7 +8,7 @@ import msgspec
 
 from vintem.api.call import Answer, Call
 from vintem.api.card_tokens import keep_card
-from vintem.api.checkout_payment import Paid, PriceChanged
+from vintem.api.checkout_payment import Paid, PriceChanged, price_mark
 from vintem.api.checkout_payment import pay as pay_session
 from vintem.api.checkout_shapes import CardTokenBody, PayBody
 from vintem.api.transaction_shapes import CustomerBody, DocumentBody
@@ -111,7 +111,7 @@ def _refuse_stale(public: PublicSession, form: PayForm) -> None:
     """Refuse a form that was shown with another price: nobody pays what they have not seen."""
     if _NONCE.fullmatch(form.form_nonce) is None:
         raise _Stale
-    if form.form_nonce.partition(".")[2] != public.price_mark:
+    if form.form_nonce.partition(".")[2] != price_mark(public):
         raise _Stale
 
 
@@ -180,7 +180,7 @@ async def _refused(call: Call, refusal: Refusal, told: Told) -> Answer:
     if refusal.code is ErrorCode.COUPON_INVALID:
         return await _without_coupon(call, refusal, told)
     if refusal.code is ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE:
-        is_used_up = "maximum" in refusal.details
+        is_used_up = "maximum" in refusal.details and told.chosen is not Method.BOLETO
         notice = Notice.PIX_ATTEMPTS_EXCEEDED if is_used_up else Notice.METHOD_UNAVAILABLE
         return await answer_refusal(call, refusal, told, notice)
     return await answer_refusal(call, refusal, told)
