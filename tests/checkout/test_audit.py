@@ -20,6 +20,7 @@ BREACHES = {
     "C3": "update checkout_coupon set redemptions = redemptions + 1 where company_id = $1",
     "C4": "update checkout_session set sequence = sequence + 1 where company_id = $1",
     "C5": "update transaction set amount = amount + 1 where company_id = $1 and status = 'pending'",
+    "C7": "update transaction set amount = amount + 1 where company_id = $1 and status = 'paid'",
     "C6": "update checkout_session set line_items = '[]' where company_id = $1",
 }
 

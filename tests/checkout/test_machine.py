@@ -85,14 +85,13 @@ class Try:
     expires_at: datetime | None
     has_coupon: bool
     is_paid: bool = False
+    is_watched: bool = False
+    """Superseded, and its time not seen to be over."""
 
     @property
     def is_unpaid_alive(self) -> bool:
-        return not self.is_paid and self.status in {"pending", "processing"}
-
-    @property
-    def holds(self) -> bool:
-        return self.has_coupon and (self.is_paid or self.is_unpaid_alive)
+        is_alive = self.is_watched or self.status in {"pending", "processing"}
+        return not self.is_paid and is_alive
 
     def is_payable(self, now: datetime) -> bool:
         is_over = self.expires_at is not None and self.expires_at <= now
@@ -108,6 +107,7 @@ class Cart:
     has_coupon: bool = False
     current: str | None = None
     pix_made: int = 0
+    slips_made: int = 0
     cards_refused: int = 0
     extra: int = 0
 
@@ -123,14 +123,20 @@ class Model:
 
     @property
     def redemptions(self) -> int:
-        return sum(each.holds for each in self.tries.values())
+        paid = sum(each.has_coupon and each.is_paid for each in self.tries.values())
+        return paid + sum(self.holds(cart) for cart in self.carts.values())
+
+    def holds(self, cart: Cart) -> bool:
+        """Whether a session holds a redemption that nobody has paid with yet."""
+        its = [each for each in self.tries.values() if each.basket is cart and each.has_coupon]
+        return any(each.is_unpaid_alive for each in its) and not any(each.is_paid for each in its)
 
     def end(self, transaction_id: str, now: datetime) -> None:
         """Another takes its place."""
         one = self.tries[transaction_id]
         if one.status == "pending":
             is_alive = one.is_payable(now)
-            one.status = "cancelled"
+            one.status, one.is_watched = "cancelled", is_alive
             if is_alive and one.basket.current == transaction_id:
                 one.basket.current = None
 
@@ -212,7 +218,8 @@ class Shopping(RuleBasedStateMachine):
     def price(self, data: st.DataObject, is_applied: bool) -> None:
         session_id, cart = self.choose(data)
         refusal = self.why_not_price(cart)
-        is_left = self.model.redemptions < REDEMPTIONS_MAX
+        is_left = self.model.redemptions - self.model.holds(cart) < REDEMPTIONS_MAX
+        is_left = is_left or cart.has_coupon
         if refusal is None and is_applied and not is_left:
             refusal = ErrorCode.COUPON_INVALID
         database, session = self.bench.database, self.found(session_id)
@@ -291,10 +298,12 @@ class Shopping(RuleBasedStateMachine):
             return None, cart.current
         if method == "pix" and cart.pix_made == 6:
             return ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE, None
+        if method == "boleto" and cart.slips_made == 3:
+            return ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE, None
         if method == "credit_card" and cart.cards_refused == 5:
             return ErrorCode.CARD_ATTEMPTS_EXCEEDED, None
-        freed = current is not None and current.status == "pending" and current.holds
-        if cart.has_coupon and self.model.redemptions - freed >= REDEMPTIONS_MAX:
+        others = self.model.redemptions - self.model.holds(cart)
+        if cart.has_coupon and others >= REDEMPTIONS_MAX:
             return ErrorCode.COUPON_INVALID, None
         return None, None
 
@@ -308,7 +317,8 @@ class Shopping(RuleBasedStateMachine):
         cart.status = "COMPLETED" if one.is_paid else "AWAITING_PAYMENT"
         cart.pix_made += method == "pix"
         cart.cards_refused += status == "failed"
-        if method == "boleto":
+        cart.slips_made += method == "boleto"
+        if method == "boleto" and cart.slips_made == 1:
             assert made.expires_at is not None
             cart.expires_at = max(cart.expires_at, made.expires_at)
 
@@ -330,6 +340,7 @@ class Shopping(RuleBasedStateMachine):
             cart.extra += 1
         else:
             cart.status, cart.current = "COMPLETED", transaction_id
+            cart.has_coupon = one.has_coupon
 
     @precondition(lambda self: any(one.status == "processing" for one in self.model.tries.values()))
     @rule(data=st.data())
@@ -369,8 +380,9 @@ class Shopping(RuleBasedStateMachine):
         for one in self.model.tries.values():
             is_over = one.expires_at is not None and one.expires_at <= self.now
             is_left_over = one.basket.status == "COMPLETED"
+            one.is_watched = one.is_watched and not is_over
             if one.status == "pending" and (is_over or is_left_over):
-                one.status = "cancelled"
+                one.status, one.is_watched = "cancelled", not is_over
         for cart in self.model.carts.values():
             cart.status = cart.at(self.now)
 
@@ -436,6 +448,8 @@ class Shopping(RuleBasedStateMachine):
         is_card = method == "credit_card"
         life = {"pix": PIX_LIFE, "boleto": BOLETO_LIFE}.get(method)
         expires_at = None if life is None else self.now + life
+        if method == "pix" and expires_at is not None:
+            expires_at = min(expires_at, session.expires_at)
         transaction = Transaction(
             company_id=self.scope.company_id,
             transaction_id=new_id(Prefix.TRANSACTION),

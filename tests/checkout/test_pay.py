@@ -4,7 +4,9 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
+from yarl import URL
 
 from support.acquirer import callback, send, tell
 from support.api import TEST_PEPPER, assert_refused, complaints
@@ -16,6 +18,7 @@ from vintem.kit.clock import parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.providers.port import NoticeKind
 from vintem.runtime.crypto import Sealer
+from vintem.transactions.phases import LEFT_ALONE
 
 PAY_KEYS = {
     *("sessionId", "status", "transactionId", "amount", "pixQrCode", "pixQrCodeImage"),
@@ -325,6 +328,59 @@ async def test_the_same_key_charges_a_card_once(store: Storefront) -> None:
     replies = await asyncio.gather(*(basket.pay(key="once", **body) for _ in range(6)))
     assert {reply.data["transactionId"] for reply in replies} == {replies[0].data["transactionId"]}
     assert sorted(reply.status for reply in replies) == [200] * 5 + [201]
+
+
+async def test_a_card_whose_body_is_slow_to_arrive_is_charged(store: Storefront) -> None:
+    basket = await store.open()
+    sent: dict[str, Any] = {
+        "paymentMethod": "credit_card",
+        "customer": buyer(),
+        "card": {"token": await basket.card_token()},
+    }
+    body = msgspec.json.encode(sent)
+    url = URL(store.api.base_url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = (
+        f"POST {basket.path}/pay HTTP/1.1\r\nHost: {url.authority}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body[:10])
+    # Longer than whoever asks an acquirer waits for it.
+    await asyncio.sleep(LEFT_ALONE.total_seconds() + 0.2)
+    writer.write(body[10:])
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 201"), answer
+    assert (await basket.read())["status"] == "COMPLETED"
+    assert await complaints(store.database) == {}
+
+
+async def test_a_code_that_can_be_paid_no_more_has_no_picture(store: Storefront) -> None:
+    await store.coupon()
+    basket = await store.open()
+    images = []
+    for end in ("superseded", "expired"):
+        image = (await basket.paid_by())["pixQrCodeImage"].removeprefix(store.api.base_url)
+        images.append(image := image[image.index("/v1/") :])
+        assert (await store.api.get(image)).status == 200
+        if end == "superseded":
+            await basket.coupon("TEN")
+        else:
+            await basket.age(timedelta(hours=1))
+    for image in images:
+        assert_refused(await store.api.get(image), ErrorCode.NOT_FOUND, status=404)
+
+
+async def test_a_partial_refund_is_something_that_the_buyer_sees(store: Storefront) -> None:
+    basket = await store.open()
+    pix = await basket.paid_by()
+    await store.shop.move(pix["transactionId"], "paid")
+    before = (await basket.read())["stateVersion"]
+    path = f"/v1/transactions/{pix['transactionId']}/refund"
+    reply = await store.api.post(path, key=store.shop.key, json={"amount": 5_000})
+    assert reply.status in {200, 201}, reply.json
+    assert (await basket.read())["stateVersion"] > before
+    assert await complaints(store.database) == {}
 
 
 async def test_a_card_takes_the_place_of_a_pix(store: Storefront) -> None:

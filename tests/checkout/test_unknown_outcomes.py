@@ -68,6 +68,8 @@ async def test_a_request_that_was_lost_frees_the_coupon_once_that_is_known(
         assert (await basket.pay_by_card()).data["payment"]["status"] == "processing"
         await resources.transactions.finish(now=utc_now() + timedelta(seconds=30))
         assert (await basket.read())["pageState"] == "declined"
+        # Nobody has refused it, so it is not one of the five.
+        assert (await basket.found()).cards_refused == 0
         assert await store.redemptions("ONE") == 0
         assert (await basket.pay()).status == 201
         assert await complaints(database) == {}

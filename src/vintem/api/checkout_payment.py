@@ -22,7 +22,12 @@ from vintem.api.transaction_shapes import (
 from vintem.brazil.installments import InstallmentOption
 from vintem.brazil.phone import normalise_phone
 from vintem.checkout import service as checkout
-from vintem.checkout.attempts import SessionChangedError, refuse_over, refuse_used_up
+from vintem.checkout.attempts import (
+    SessionChangedError,
+    refuse_over,
+    refuse_used_up,
+    show_standing,
+)
 from vintem.checkout.model import (
     PIX_LIFETIME,
     Buyer,
@@ -40,6 +45,7 @@ from vintem.transactions.batches import Created
 from vintem.transactions.model import PaymentMethod, Status, Transaction
 
 HOUR_SECONDS: Final = 3_600
+PIX_LIFETIME_MIN: Final = timedelta(seconds=1)
 PRICED_ANEW_MAX: Final = 5
 IN_FLIGHT_MAX: Final = timedelta(seconds=30)
 """After so long a first call that got no answer will not give one any more."""
@@ -56,10 +62,25 @@ class Paid:
     is_replay: bool
 
 
-async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:
+class PriceChanged(Refusal):
+    """The session has another price than the one that it was read with."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INVALID_STATE, "The price has changed; look at it again.")
+
+
+async def pay(
+    call: Call,
+    public: PublicSession,
+    order: PayBody,
+    intent: Intent,
+    *,
+    may_price_anew: bool = True,
+) -> Paid:
     """Pay a session once an intent, and never twice at the same time.
 
-    Whoever asks while a payment waits for its buyer, or for its acquirer, is shown that one.
+    Whoever asks while a payment waits for its buyer, or for its acquirer, is shown that one. A card
+    is never charged another price than `public` has; a code or slip shows its own to its buyer.
     """
     check_form(order)
     if intent.source is IntentSource.CLIENT:
@@ -67,7 +88,8 @@ async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent)
         if earlier is not None:
             return await _replay(call, public, earlier, intent)
     try:
-        created = await _create(call, public, order, intent)
+        may_price_anew = may_price_anew and order.payment_method is not PaymentMethod.CREDIT_CARD
+        created = await _create(call, public, order, intent, may_price_anew=may_price_anew)
     except Refusal as refusal:
         # Somebody who pressed the button twice is shown what came of the first time.
         if refusal.code is not ErrorCode.CARD_TOKEN_INVALID:
@@ -80,6 +102,18 @@ async def pay(call: Call, public: PublicSession, order: PayBody, intent: Intent)
         return await _replay(call, public, created.transaction, intent)
     again = await checkout.read_again(call.resources.database, public.session, call.now)
     return Paid(again, created.transaction, is_replay=False)
+
+
+def price_mark(public: PublicSession) -> str:
+    """Name what the buyer is shown to pay, by card too; another price has another name."""
+    interest = public.merchant.card_interest
+    named = (
+        public.session.amounts.total,
+        interest.monthly_rate_basis_points,
+        interest.free_installments,
+        interest.installments_max,
+    )
+    return "-".join(map(str, named))
 
 
 def check_form(order: PayBody) -> None:
@@ -101,16 +135,31 @@ def check_form(order: PayBody) -> None:
         )
 
 
-async def _create(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Created:
+async def _create(
+    call: Call, public: PublicSession, order: PayBody, intent: Intent, *, may_price_anew: bool
+) -> Created:
+    seen = price_mark(public)
     for _ in range(PRICED_ANEW_MAX):
         standing = _standing(public, order)
         if standing is not None:
-            return Created(standing, is_replay=True)
+            return Created(await _shown(call, public, intent, standing), is_replay=True)
         try:
             return await _create_as_priced(call, public, order, intent)
         except SessionChangedError:
             public = await checkout.read_again(call.resources.database, public.session, call.now)
+            if price_mark(public) != seen and not may_price_anew:
+                raise PriceChanged from None
     raise Refusal(ErrorCode.INVALID_STATE, "The session is being changed; try again.")
+
+
+async def _shown(
+    call: Call, public: PublicSession, intent: Intent, standing: Transaction
+) -> Transaction:
+    if intent.source is not IntentSource.CLIENT:
+        return standing
+    return await show_standing(
+        call.resources.database, public.session, intent, standing, now=call.now
+    )
 
 
 def _standing(public: PublicSession, order: PayBody) -> Transaction | None:
@@ -199,12 +248,14 @@ def _order(
     session, method = public.session, order.payment_method
     lifetime = min(PIX_LIFETIME, session.expires_at - now)
     is_pix, is_boleto = method is PaymentMethod.PIX, method is PaymentMethod.BOLETO
+    if is_pix and lifetime < PIX_LIFETIME_MIN:
+        raise Refusal(ErrorCode.SESSION_EXPIRED)
     return TransactionBody(
         payment_method=method,
         amount=session.amounts.total if option is None else option.total_cents,
         customer=order.customer,
         installments=order.installments,
-        pix=PixBody(max(1, int(lifetime.total_seconds()))) if is_pix else None,
+        pix=PixBody(int(lifetime.total_seconds())) if is_pix else None,
         card=None if order.card is None else CardBody(order.card.token),
         boleto=BoletoBody(expires_in_days=public.merchant.boleto_due_days) if is_boleto else None,
         postback_url=session.postback_url,

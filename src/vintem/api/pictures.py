@@ -27,7 +27,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
 from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions import service as transactions
-from vintem.transactions.model import Transaction
+from vintem.transactions.model import Status, Transaction
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 DRAWN_AT_ONCE_MAX: Final = 2
@@ -120,9 +120,11 @@ async def _answer(call: Call, form: Form, token: str) -> Answer:
 
 async def _find_drawing(call: Call, form: Form, token: str) -> bytes:
     name = _open_token(call, token, purpose=form.purpose)
+    # Asked of the database each time: what can be paid no longer is shown to nobody.
+    transaction = await _find_payable(call, name)
     drawing = _drawings.find((form, name))
     if drawing is None:
-        draw = await _what_to_draw(call, form, name)
+        draw = await _what_to_draw(call, form, transaction)
         drawing = await asyncio.get_running_loop().run_in_executor(_hands, draw)
         _drawings.keep((form, name), drawing)
     return drawing
@@ -144,14 +146,23 @@ def _open_token(call: Call, token: str, *, purpose: bytes) -> bytes:
     return name
 
 
-async def _what_to_draw(call: Call, form: Form, name: bytes) -> Callable[[], bytes]:
+async def _find_payable(call: Call, name: bytes) -> Transaction:
+    """Find a payment that waits to be made, or was made; one that came to nothing is gone."""
     company_id, environment, transaction_id = name.decode().split("/")
-    database = call.resources.database
     scope = Scope(int(company_id), environment)
     try:
-        transaction = await transactions.get(database, scope, transaction_id)
+        transaction = await transactions.get(call.resources.database, scope, transaction_id)
     except Refusal:
         raise Refusal(ErrorCode.NOT_FOUND) from None
+    is_over = transaction.expires_at is not None and transaction.expires_at <= call.now
+    is_unpaid_over = transaction.status is Status.PENDING and is_over
+    if is_unpaid_over or transaction.status is Status.CANCELLED:
+        raise Refusal(ErrorCode.NOT_FOUND)
+    return transaction
+
+
+async def _what_to_draw(call: Call, form: Form, transaction: Transaction) -> Callable[[], bytes]:
+    database = call.resources.database
     shown = msgspec.json.decode(transaction.details, type=Shown)
     if form is PDF:
         company = await companies.get_company(database, shown.company_id)

@@ -46,19 +46,31 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "C3",
-        "The redemptions of a coupon are the payments that are alive or made with it.",
+        "The redemptions of a coupon are the payments that were made with it, and one for every"
+        " session without such a one where somebody can still make one.",
         """
-        select c.company_id, c.coupon_id, c.redemptions, p.held, p.living
-        from checkout_coupon c left join (
-            select p.company_id, p.coupon_id, count(*) filter (where p.holds_coupon) as held,
-                count(*) filter (where t.paid_at is not null
-                    or t.status in ('pending', 'processing', 'blocked')) as living
+        with tried as (
+            select p.company_id, p.session_id, p.coupon_id, p.holds_coupon,
+                p.paid_at is not null as is_paid,
+                p.paid_at is null and (t.status in ('pending', 'processing', 'blocked')
+                    or (t.status_reason = 'superseded' and t.due_at is not null)) as is_living
             from checkout_payment p join transaction t on t.company_id = p.company_id
                 and t.transaction_id = p.transaction_id
             where p.coupon_id is not null
-            group by p.company_id, p.coupon_id
+        )
+        select c.company_id, c.coupon_id, null as session_id, c.redemptions, p.held
+        from checkout_coupon c left join (
+            select company_id, coupon_id, count(*) filter (where holds_coupon) as held
+            from tried group by company_id, coupon_id
         ) p on p.company_id = c.company_id and p.coupon_id = c.coupon_id
-        where c.redemptions <> coalesce(p.held, 0) or coalesce(p.held, 0) <> coalesce(p.living, 0)
+        where c.redemptions <> coalesce(p.held, 0)
+        union all
+        select company_id, coupon_id, session_id, null, count(*) filter (where holds_coupon)
+        from tried group by company_id, coupon_id, session_id
+        having bool_or(is_paid and not holds_coupon)
+            or bool_or(holds_coupon and not is_paid and not is_living)
+            or count(*) filter (where holds_coupon and not is_paid)
+                <> (bool_or(is_living) and not bool_or(is_paid))::int
         """,
     ),
     Invariant(
@@ -105,6 +117,22 @@ INVARIANTS: Final[Sequence[Invariant]] = (
                 select sum((item ->> 'unit_amount')::bigint * (item ->> 'quantity')::bigint)
                 from json_array_elements(s.line_items::json) as item
             )
+        """,
+    ),
+    Invariant(
+        "C7",
+        "A completed session states what was paid: its total and the interest are the amount of the"
+        " payment that completed it, and its coupon is the one of that payment.",
+        """
+        select s.company_id, s.session_id, s.total_amount, t.amount, s.coupon_id,
+            p.coupon_id as paid_with
+        from checkout_session s join checkout_payment p on p.company_id = s.company_id
+            and p.transaction_id = s.transaction_id
+        join transaction t on t.company_id = p.company_id
+            and t.transaction_id = p.transaction_id
+        where s.status = 'COMPLETED' and (s.coupon_id is distinct from p.coupon_id
+            or t.amount <> s.total_amount
+                + coalesce((t.details::json ->> 'interestAmount')::bigint, 0))
         """,
     ),
 )

@@ -1,6 +1,7 @@
 """Payments of a session: one alive at a time, each with the session's amount and its coupon."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace as changed
 from datetime import datetime
 
 import msgspec
@@ -11,15 +12,16 @@ from vintem.checkout.model import (
     OVER,
     PIX_PER_SESSION_MAX,
     REFUSALS_PER_SESSION_MAX,
+    SLIPS_PER_SESSION_MAX,
     Session,
     is_alive,
     is_under_way,
 )
 from vintem.checkout.store import Attempt
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.kit.intent import Intent, IntentReused
+from vintem.kit.intent import Intent, IntentReused, IntentSource
 from vintem.ledger.model import Scope
-from vintem.runtime.db import Connection, DatabaseBusyError
+from vintem.runtime.db import Connection, Database, DatabaseBusyError
 from vintem.transactions import moves as payment_moves
 from vintem.transactions import service as transactions
 from vintem.transactions.model import PaymentMethod, Status, StatusReason, Transaction
@@ -54,8 +56,10 @@ def begin(
             return earlier
         refuse_over(session, now=now)
         if current is not None and _stands_for(current, wanted, now):
+            await _keep_key(block, session, attempt.intent, current, now=now)
             return current
-        if session.amounts != read.amounts or session.coupon != read.coupon:
+        is_priced_anew = session.amounts != read.amounts or session.coupon != read.coupon
+        if is_priced_anew or _outlives(wanted, session):
             raise SessionChangedError
         refuse_used_up(session, wanted.payment_method, now=now)
         if current is not None and current.status is Status.PENDING:
@@ -91,13 +95,37 @@ async def _locked(block: Connection, scope: Scope, session_id: str) -> Session:
 
 async def find_earlier(block: Connection, session: Session, intent: Intent) -> Transaction | None:
     """Find the payment that an intent made for a session before; refuse the key of another."""
-    earlier = await store.find_attempt_by_key(block, session, intent.key)
+    earlier = await store.find_by_payment_key(block, session, intent.key)
     if earlier is None:
         return None
-    transaction = await transactions.get(block, session.scope, earlier.transaction_id)
-    if earlier.fingerprint != intent.fingerprint:
+    transaction_id, known = earlier
+    transaction = await transactions.get(block, session.scope, transaction_id)
+    if known != intent.fingerprint:
         raise IntentReused(transaction.processed_at or transaction.created_at)
     return transaction
+
+
+async def show_standing(
+    database: Database, session: Session, intent: Intent, standing: Transaction, *, now: datetime
+) -> Transaction:
+    """Let a key stand for the payment that its caller is shown, or give the one it stands for."""
+
+    async def show(block: Connection) -> Transaction:
+        locked = await _locked(block, session.scope, session.session_id)
+        earlier = await find_earlier(block, locked, intent)
+        if earlier is not None:
+            return earlier
+        await _keep_key(block, locked, intent, standing, now=now)
+        return standing
+
+    return await database.atomically(show)
+
+
+async def _keep_key(
+    block: Connection, session: Session, intent: Intent, payment: Transaction, *, now: datetime
+) -> None:
+    if intent.source is IntentSource.CLIENT:
+        await store.insert_payment_key(block, session, intent, payment.transaction_id, now=now)
 
 
 def refuse_over(session: Session, *, now: datetime) -> None:
@@ -116,6 +144,13 @@ def refuse_used_up(session: Session, method: PaymentMethod, *, now: datetime) ->
             "Too many PIX codes were made for this session; pay in another way.",
             details={"maximum": PIX_PER_SESSION_MAX},
         )
+    is_slip = method is PaymentMethod.BOLETO
+    if is_slip and session.slips_made >= SLIPS_PER_SESSION_MAX:
+        raise Refusal(
+            ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE,
+            "Too many boletos were made for this session; pay in another way.",
+            details={"maximum": SLIPS_PER_SESSION_MAX},
+        )
     is_card = method is PaymentMethod.CREDIT_CARD
     if is_card and session.cards_refused >= REFUSALS_PER_SESSION_MAX:
         seconds = int((session.expires_at - now).total_seconds())
@@ -130,11 +165,12 @@ def refuse_used_up(session: Session, method: PaymentMethod, *, now: datetime) ->
 async def end_payment(block: Connection, payment: Transaction, *, now: datetime) -> None:
     """End a locked payment that nobody has made, because another takes its place.
 
-    If it is made all the same, the money is late and not lost.
+    If it is made all the same, the money is late and not lost; so it is looked at once more when
+    it can be made no longer.
     """
     if is_alive(payment, now):
-        reason = StatusReason.SUPERSEDED
-        await payment_moves.move(block, payment, Status.CANCELLED, reason, now=now)
+        reason, watched = StatusReason.SUPERSEDED, replace(payment, due_at=payment.expires_at)
+        await payment_moves.move(block, watched, Status.CANCELLED, reason, now=now)
     else:
         await payment_moves.expire(block, payment, now=now)
 
@@ -145,9 +181,24 @@ def _stands_for(current: Transaction, wanted: Transaction, now: datetime) -> boo
     return is_under_way(current) or (is_same_method and is_alive(current, now))
 
 
+def _outlives(wanted: Transaction, session: Session) -> bool:
+    """Say whether a PIX would last longer than its session, whose time was shortened meanwhile."""
+    is_pix = wanted.payment_method is PaymentMethod.PIX
+    return is_pix and wanted.expires_at is not None and wanted.expires_at > session.expires_at
+
+
 async def _reserve_coupon(block: Connection, session: Session, *, now: datetime) -> None:
     if session.coupon is None:
         return
+    held = await store.find_holder(
+        block, session.scope, session.session_id, session.coupon.coupon_id
+    )
+    if held is not None:
+        # A session holds one redemption, for whichever of its payments is made.
+        await store.update_attempt(block, changed(held, holds_coupon=False))
+        await catalogue_store.add_redemptions(
+            block, session.company_id, session.coupon.coupon_id, -1
+        )
     if not await catalogue_store.reserve_coupon(
         block, session.company_id, session.coupon.coupon_id, now=now
     ):
@@ -167,7 +218,7 @@ async def _write_down(
             session_id=session.session_id,
             idempotency_key=attempt.intent.key,
             fingerprint=attempt.intent.fingerprint,
-            coupon_id=None if coupon is None else coupon.coupon_id,
+            coupon=coupon,
             holds_coupon=coupon is not None,
             is_extra=False,
             created_at=now,
@@ -175,9 +226,10 @@ async def _write_down(
         ),
     )
     is_pix = made.payment_method is PaymentMethod.PIX
+    is_slip = made.payment_method is PaymentMethod.BOLETO
     expires_at = session.expires_at
-    if made.payment_method is PaymentMethod.BOLETO:
-        # A slip takes days to be paid: the session lasts as long as it does.
+    if is_slip and not session.slips_made:
+        # A slip takes days to be paid: the session lasts as long as its first one does.
         assert made.expires_at is not None
         expires_at = max(expires_at, made.expires_at)
     await store.update(
@@ -187,6 +239,7 @@ async def _write_down(
             transaction_id=made.transaction_id,
             payments_tried=session.payments_tried + 1,
             pix_made=session.pix_made + is_pix,
+            slips_made=session.slips_made + is_slip,
             buyer_sealed=attempt.buyer_sealed,
             expires_at=expires_at,
             due_at=expires_at,

@@ -24,6 +24,7 @@ LINE_ITEMS_MAX: Final = 100
 QUANTITY_MAX: Final = 1_000
 BANNERS_MAX: Final = 3
 PIX_PER_SESSION_MAX: Final = 6
+SLIPS_PER_SESSION_MAX: Final = 3
 REFUSALS_PER_SESSION_MAX: Final = 5
 WRONG_CODES_MAX: Final = 5
 COUPON_LOCK: Final = timedelta(minutes=15)
@@ -296,6 +297,7 @@ class Session(msgspec.Struct, frozen=True):
     """The payment that the page is about: the one that is alive, else the last one."""
     payments_tried: int = 0
     pix_made: int = 0
+    slips_made: int = 0
     cards_refused: int = 0
     extra_payments: int = 0
     wrong_codes: int = 0
@@ -451,6 +453,8 @@ def payment_methods(session: Session, merchant: Merchant) -> Sequence[PaymentMet
     used_up = set()
     if session.pix_made >= PIX_PER_SESSION_MAX:
         used_up.add(PaymentMethod.PIX)
+    if session.slips_made >= SLIPS_PER_SESSION_MAX:
+        used_up.add(PaymentMethod.BOLETO)
     if session.cards_refused >= REFUSALS_PER_SESSION_MAX:
         used_up.add(PaymentMethod.CREDIT_CARD)
     return [each for each in merchant.payment_methods if each not in used_up]

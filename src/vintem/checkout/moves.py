@@ -11,9 +11,12 @@ from vintem.checkout import catalogue_store, store
 from vintem.checkout.model import PAYABLE, Session, SessionStatus
 from vintem.checkout.record import record_of
 from vintem.checkout.store import Attempt
+from vintem.ledger.model import Scope
 from vintem.runtime import metrics
 from vintem.runtime.db import Connection
 from vintem.transactions.model import PaymentMethod, Status, StatusReason, Transaction
+from vintem.transactions.phases import NOT_RECEIVED
+from vintem.transactions.record import refused_code
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.model import Change
 
@@ -32,13 +35,18 @@ async def follow(
     attempt = await store.find_attempt(block, transaction.scope, transaction.transaction_id)
     assert session is not None, "a payment's session was written before it"
     assert attempt is not None, "a payment of a session is written down as one"
+    if was is transaction.status is Status.CANCELLED:
+        # A superseded code can be paid no longer.
+        await _free_coupon(block, attempt)
+        return
     session = replace(session, state_version=session.state_version + 1, updated_at=now)
     moved = [SessionStatus.AWAITING_PAYMENT] if session.status is SessionStatus.OPEN else []
     if transaction.status is Status.PAID and attempt.paid_at is None:
         await _take_payment(block, session, attempt, moved, now=now)
         return
     if transaction.status in {Status.FAILED, Status.CANCELLED}:
-        await _free_coupon(block, attempt)
+        if not _may_still_be_paid(transaction, now):
+            await _free_coupon(block, attempt)
         session = _after_end(session, transaction)
     # What is over stays so, unless money comes.
     await write(block, session, moved if session.status in PAYABLE else [], now=now)
@@ -63,9 +71,13 @@ async def _take_payment(
         )
         return
     unpaid = await store.list_unpaid(block, session)
+    coupon = attempt.coupon
     completed = replace(
         session,
         transaction_id=attempt.transaction_id,
+        # What was paid is what it was made with, whatever the price has become since.
+        coupon=coupon,
+        amounts=replace(session.amounts, discount=0 if coupon is None else coupon.applied_amount),
         completed_at=now,
         # The worker ends what still waits for this buyer.
         due_at=now if unpaid else None,
@@ -77,6 +89,9 @@ def _after_end(session: Session, transaction: Transaction) -> Session:
     """A session whose payment has come to nothing."""
     is_card = transaction.payment_method is PaymentMethod.CREDIT_CARD
     if transaction.status is Status.FAILED and is_card:
+        if refused_code(transaction) == NOT_RECEIVED.code:
+            # Nobody has refused what nobody has seen.
+            return session
         return replace(session, cards_refused=session.cards_refused + 1)
     is_current = session.transaction_id == transaction.transaction_id
     if is_current and transaction.status_reason is StatusReason.SUPERSEDED:
@@ -84,22 +99,38 @@ def _after_end(session: Session, transaction: Transaction) -> Session:
     return session
 
 
+def _may_still_be_paid(transaction: Transaction, now: datetime) -> bool:
+    """Whoever holds a superseded code can pay it, until its own time is over."""
+    is_superseded = transaction.status_reason is StatusReason.SUPERSEDED
+    return is_superseded and transaction.due_at is not None and now < transaction.due_at
+
+
 async def _free_coupon(block: Connection, attempt: Attempt) -> None:
-    if attempt.holds_coupon and attempt.paid_at is None:
-        assert attempt.coupon_id is not None
-        await catalogue_store.add_redemptions(block, attempt.company_id, attempt.coupon_id, -1)
-        await store.update_attempt(block, changed(attempt, holds_coupon=False))
+    """Give a redemption back, unless another code of the session can still be paid with it."""
+    if not attempt.holds_coupon or attempt.paid_at is not None:
+        return
+    assert attempt.coupon is not None
+    await store.update_attempt(block, changed(attempt, holds_coupon=False))
+    heir = await store.find_heir(block, attempt)
+    if heir is not None:
+        await store.update_attempt(block, changed(heir, holds_coupon=True))
+        return
+    await catalogue_store.add_redemptions(block, attempt.company_id, attempt.coupon.coupon_id, -1)
 
 
 async def _keep_coupon(
     block: Connection, attempt: Attempt, *, is_extra: bool, now: datetime
 ) -> None:
     """Make a redemption final; one that had been given up counts all the same."""
-    if attempt.coupon_id is not None and not attempt.holds_coupon:
-        await catalogue_store.add_redemptions(block, attempt.company_id, attempt.coupon_id, 1)
-    paid = changed(
-        attempt, holds_coupon=attempt.coupon_id is not None, is_extra=is_extra, paid_at=now
-    )
+    coupon = attempt.coupon
+    if coupon is not None and not attempt.holds_coupon:
+        scope = Scope(attempt.company_id, attempt.environment)
+        held = await store.find_holder(block, scope, attempt.session_id, coupon.coupon_id)
+        if held is not None:
+            await store.update_attempt(block, changed(held, holds_coupon=False))
+        else:
+            await catalogue_store.add_redemptions(block, attempt.company_id, coupon.coupon_id, 1)
+    paid = changed(attempt, holds_coupon=coupon is not None, is_extra=is_extra, paid_at=now)
     await store.update_attempt(block, paid)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from vintem.checkout import attempts, store
-from vintem.checkout.model import Session
+from vintem.checkout.model import Session, is_alive
 from vintem.companies.model import Environment
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.runtime.db import Connection, Database
@@ -30,13 +30,16 @@ async def expire_payment(database: Database, session: Session, *, now: datetime)
 
 
 async def shorten(database: Database, session: Session, *, now: datetime) -> None:
-    """Leave a session only seconds to be paid in."""
+    """Leave a session, and what waits to be paid for it, only seconds."""
     _refuse_live(session)
 
     async def shorten_locked(block: Connection) -> None:
-        locked, _ = await attempts.lock_with_payment(block, session.scope, session.session_id)
+        locked, payment = await attempts.lock_with_payment(block, session.scope, session.session_id)
         attempts.refuse_over(locked, now=now)
         ends_at = min(locked.expires_at, now + SESSION_LEFT)
+        if payment is not None and is_alive(payment, now):
+            sooner = min(payment.expires_at or ends_at, ends_at)
+            await payment_moves.shorten(block, payment, sooner, now=now)
         version = locked.state_version + 1
         await store.update(
             block,

@@ -238,8 +238,12 @@ async def apply_coupon(
         locked, payment = await _lock_to_price(block, session, now=now)
         if locked.coupon_locked_until is not None and now < locked.coupon_locked_until:
             raise _locked_coupon(locked.coupon_locked_until, now)
+        if locked.coupon is not None and locked.coupon.code == normal_code(code):
+            return locked
         whole = replace(locked.amounts, discount=0)
-        applied = await _usable(block, locked.scope, code, whole, now=now)
+        applied = await _usable(
+            block, locked.scope, code, whole, now=now, session_id=locked.session_id
+        )
         if applied is None:
             # Told after the commit: a wrong code counts.
             await store.update(block, _after_wrong_code(locked, now=now))
@@ -374,13 +378,22 @@ Applied = tuple[AppliedCoupon | None, Amounts]
 
 
 async def _usable(
-    db: Connection, scope: Scope, code: str, amounts: Amounts, *, now: datetime
+    db: Connection,
+    scope: Scope,
+    code: str,
+    amounts: Amounts,
+    *,
+    now: datetime,
+    session_id: str = "",
 ) -> Applied | None:
     """Price amounts with the coupon of a code; nothing when there is none that may be used."""
     kept_code = normal_code(code)
     if kept_code is None:
         return None
     coupon = await catalogue_store.find_coupon_by_code(db, scope, kept_code)
+    if coupon is not None and await store.find_holder(db, scope, session_id, coupon.coupon_id):
+        # What the session holds itself is left for it.
+        coupon = replace(coupon, redemptions=coupon.redemptions - 1)
     if coupon is None or not coupon.is_usable(amounts.subtotal, now=now):
         return None
     return _priced(coupon, amounts)

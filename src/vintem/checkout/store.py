@@ -15,6 +15,7 @@ from vintem.checkout.model import (
     Session,
     SessionStatus,
 )
+from vintem.kit.intent import Intent
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 
@@ -33,8 +34,9 @@ class Attempt:
     session_id: str
     idempotency_key: str
     fingerprint: bytes
-    coupon_id: str | None
+    coupon: AppliedCoupon | None
     holds_coupon: bool
+    """Whether it counts as one of its coupon's redemptions; of those unpaid, one a session does."""
     is_extra: bool
     created_at: datetime
     paid_at: datetime | None
@@ -166,7 +168,7 @@ async def update(db: Connection, session: Session) -> None:
             coupon_discount_type = $10, buyer_sealed = $11, transaction_id = $12,
             payments_tried = $13, pix_made = $14, cards_refused = $15, extra_payments = $16,
             wrong_codes = $17, coupon_locked_until = $18, updated_at = $19, expires_at = $20,
-            completed_at = $21, cancelled_at = $22, due_at = $23
+            completed_at = $21, cancelled_at = $22, due_at = $23, slips_made = $24
         where company_id = $1 and session_id = $2
         """,
         session.company_id,
@@ -192,6 +194,7 @@ async def update(db: Connection, session: Session) -> None:
         session.completed_at,
         session.cancelled_at,
         session.due_at,
+        session.slips_made,
     )
 
 
@@ -221,12 +224,13 @@ async def list_due(
 
 async def insert_attempt(db: Connection, attempt: Attempt) -> None:
     """Add a payment that is tried for a session."""
+    coupon = attempt.coupon
     await db.execute(
         """
         insert into checkout_payment (
             company_id, transaction_id, environment, session_id, idempotency_key, fingerprint,
-            coupon_id, holds_coupon, created_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            coupon_id, coupon_code, coupon_discount_type, discount_amount, holds_coupon, created_at
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
         """,
         attempt.company_id,
         attempt.transaction_id,
@@ -234,7 +238,10 @@ async def insert_attempt(db: Connection, attempt: Attempt) -> None:
         attempt.session_id,
         attempt.idempotency_key,
         attempt.fingerprint,
-        attempt.coupon_id,
+        None if coupon is None else coupon.coupon_id,
+        None if coupon is None else coupon.code,
+        None if coupon is None else coupon.discount_type,
+        0 if coupon is None else coupon.applied_amount,
         attempt.holds_coupon,
         attempt.created_at,
     )
@@ -254,18 +261,80 @@ async def find_attempt(db: Connection, scope: Scope, transaction_id: str) -> Att
     return None if row is None else _attempt(row)
 
 
-async def find_attempt_by_key(
+async def find_by_payment_key(
     db: Connection, session: Session, idempotency_key: str
-) -> Attempt | None:
-    """Find the payment of a session that holds an idempotency key."""
+) -> tuple[str, bytes] | None:
+    """Name the payment of a session that a key stands for, and what was asked for with it."""
     row = await db.fetchrow(
         """
-        select * from checkout_payment
+        select transaction_id, fingerprint from checkout_payment
+        where company_id = $1 and session_id = $2 and idempotency_key = $3
+        union all
+        select transaction_id, fingerprint from checkout_payment_key
         where company_id = $1 and session_id = $2 and idempotency_key = $3
         """,
         session.company_id,
         session.session_id,
         idempotency_key,
+    )
+    return None if row is None else (row["transaction_id"], row["fingerprint"])
+
+
+async def insert_payment_key(
+    db: Connection, session: Session, intent: Intent, transaction_id: str, *, now: datetime
+) -> None:
+    """Let a key stand for a payment that another has made; whoever does holds the session."""
+    await db.execute(
+        """
+        insert into checkout_payment_key (
+            company_id, session_id, idempotency_key, environment, fingerprint, transaction_id,
+            created_at
+        ) values ($1, $2, $3, $4, $5, $6, $7)
+        """,
+        session.company_id,
+        session.session_id,
+        intent.key,
+        session.environment,
+        intent.fingerprint,
+        transaction_id,
+        now,
+    )
+
+
+async def find_holder(
+    db: Connection, scope: Scope, session_id: str, coupon_id: str
+) -> Attempt | None:
+    """Find the payment, not made yet, for which a session holds a redemption of a coupon."""
+    row = await db.fetchrow(
+        """
+        select * from checkout_payment
+        where company_id = $1 and environment = $2 and session_id = $3 and coupon_id = $4
+            and holds_coupon and paid_at is null
+        """,
+        scope.company_id,
+        scope.environment,
+        session_id,
+        coupon_id,
+    )
+    return None if row is None else _attempt(row)
+
+
+async def find_heir(db: Connection, attempt: Attempt) -> Attempt | None:
+    """Find another code of the same session and coupon that was superseded and can be paid yet."""
+    assert attempt.coupon is not None
+    row = await db.fetchrow(
+        """
+        select p.* from checkout_payment p join transaction t on t.company_id = p.company_id
+            and t.transaction_id = p.transaction_id
+        where p.company_id = $1 and p.session_id = $2 and p.coupon_id = $3 and p.paid_at is null
+            and p.transaction_id <> $4 and t.status = 'cancelled'
+            and t.status_reason = 'superseded' and t.due_at is not null
+        order by t.due_at desc limit 1
+        """,
+        attempt.company_id,
+        attempt.session_id,
+        attempt.coupon.coupon_id,
+        attempt.transaction_id,
     )
     return None if row is None else _attempt(row)
 
@@ -333,6 +402,7 @@ def session_of(row: Row) -> Session:
         transaction_id=row["transaction_id"],
         payments_tried=row["payments_tried"],
         pix_made=row["pix_made"],
+        slips_made=row["slips_made"],
         cards_refused=row["cards_refused"],
         extra_payments=row["extra_payments"],
         wrong_codes=row["wrong_codes"],
@@ -362,7 +432,7 @@ def _attempt(row: Row) -> Attempt:
         session_id=row["session_id"],
         idempotency_key=row["idempotency_key"],
         fingerprint=row["fingerprint"],
-        coupon_id=row["coupon_id"],
+        coupon=_coupon(row),
         holds_coupon=row["holds_coupon"],
         is_extra=row["is_extra"],
         created_at=row["created_at"],

@@ -217,11 +217,11 @@ def _summary_of(public: PublicSession, coupon: views.CouponBox | None) -> views.
         additional_cents=amounts.additional,
         coupon_code=None if session.coupon is None else session.coupon.code,
         coupon=coupon,
-        interest_cents=_interest_of(public),
+        interest_cents=interest_of(public),
     )
 
 
-def _interest_of(public: PublicSession) -> int:
+def interest_of(public: PublicSession) -> int:
     """What the payment adds to the total, once there is one that may still count."""
     if public.payment is None or public.page_state in {PageState.OPEN, PageState.DECLINED}:
         return 0

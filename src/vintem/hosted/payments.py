@@ -8,7 +8,7 @@ import msgspec
 
 from vintem.api.call import Answer, Call
 from vintem.api.card_tokens import keep_card
-from vintem.api.checkout_payment import Paid
+from vintem.api.checkout_payment import Paid, PriceChanged, price_mark
 from vintem.api.checkout_payment import pay as pay_session
 from vintem.api.checkout_shapes import CardTokenBody, PayBody
 from vintem.api.transaction_shapes import CustomerBody, DocumentBody
@@ -17,12 +17,12 @@ from vintem.checkout.attempts import refuse_over
 from vintem.checkout.model import Buyer as KnownBuyer
 from vintem.checkout.model import PageState, PublicSession
 from vintem.hosted import views
-from vintem.hosted.answers import answer_refusal, begin, reread
+from vintem.hosted.answers import WITH_NOTICE, answer_refusal, begin, reread
 from vintem.hosted.buyer import Buyer, PayForm, read_buyer, typed_of
 from vintem.hosted.context import Told
 from vintem.hosted.forms import read_form
 from vintem.hosted.views import Field, Method, Notice, Problem
-from vintem.hosted.visits import page_answer, price_of, to_page
+from vintem.hosted.visits import page_answer, to_page
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource, fingerprint
@@ -32,7 +32,7 @@ from vintem.transactions.model import PaymentMethod, Status
 UNPROCESSABLE: Final = 422
 LAST_DIGITS: Final = 4
 
-_NONCE: Final = re.compile(r"[0-9A-Za-z_-]{22}\.[0-9]{1,10}")
+_NONCE: Final = re.compile(r"[0-9A-Za-z_-]{22}\.[0-9]{1,10}(?:-[0-9]{1,10}){3}")
 _FIELD_OF_CARD: Final[Mapping[object, tuple[Field, Problem]]] = {
     "number": (Field.CARD_NUMBER, Problem.CARD_NUMBER_INVALID),
     "holderName": (Field.CARD_NAME, Problem.CARD_NAME_INVALID),
@@ -111,7 +111,7 @@ def _refuse_stale(public: PublicSession, form: PayForm) -> None:
     """Refuse a form that was shown with another price: nobody pays what they have not seen."""
     if _NONCE.fullmatch(form.form_nonce) is None:
         raise _Stale
-    if int(form.form_nonce.partition(".")[2]) != price_of(public):
+    if form.form_nonce.partition(".")[2] != price_mark(public):
         raise _Stale
 
 
@@ -147,7 +147,10 @@ def _intent_of(call: Call, form: PayForm) -> Intent:
 
 
 async def _pay(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:
-    return await pay_session(call, public, order, intent)
+    try:
+        return await pay_session(call, public, order, intent, may_price_anew=False)
+    except PriceChanged:
+        raise _Stale from None
 
 
 def _customer_of(known: KnownBuyer) -> CustomerBody | None:
@@ -165,7 +168,10 @@ def _customer_of(known: KnownBuyer) -> CustomerBody | None:
 
 async def _refused(call: Call, refusal: Refusal, told: Told) -> Answer:
     """Show the form again with what was wrong with it, or go where the session has gone."""
-    if isinstance(refusal, _Stale) or refusal.code is ErrorCode.IDEMPOTENCY_KEY_REUSED:
+    is_stale = isinstance(refusal, _Stale)
+    if is_stale and (await reread(call)).page_state not in WITH_NOTICE:
+        return to_page(call, call.params["token"])
+    if is_stale or refusal.code is ErrorCode.IDEMPOTENCY_KEY_REUSED:
         return await answer_refusal(call, refusal, told, Notice.FORM_STALE, status=UNPROCESSABLE)
     errors = _errors_of(refusal)
     if errors:
@@ -174,7 +180,7 @@ async def _refused(call: Call, refusal: Refusal, told: Told) -> Answer:
     if refusal.code is ErrorCode.COUPON_INVALID:
         return await _without_coupon(call, refusal, told)
     if refusal.code is ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE:
-        is_used_up = "maximum" in refusal.details
+        is_used_up = "maximum" in refusal.details and told.chosen is not Method.BOLETO
         notice = Notice.PIX_ATTEMPTS_EXCEEDED if is_used_up else Notice.METHOD_UNAVAILABLE
         return await answer_refusal(call, refusal, told, notice)
     return await answer_refusal(call, refusal, told)

@@ -8,7 +8,7 @@ from typing import Final
 
 from vintem.checkout.model import PageState, PublicSession
 from vintem.hosted import words
-from vintem.hosted.context import order_reference, paid_of
+from vintem.hosted.context import interest_of, order_reference, paid_of
 from vintem.hosted.receipt_sheet import ReceiptSheet, SheetLine
 from vintem.hosted.views import Language, Method, Paid
 
@@ -105,7 +105,7 @@ def _order_lines(public: PublicSession, paid: Paid, language: Language) -> Seque
     if session.coupon is not None:
         text = say["summary.coupon"].format(code=session.coupon.code)
         lines.append(SheetLine(text, f"-{words.money(amounts.discount)}", is_wide=True))
-    interest = paid.amount_cents - amounts.total
+    interest = interest_of(public)
     for key, cents in (
         ("summary.shipping", amounts.shipping),
         ("summary.additional", amounts.additional),

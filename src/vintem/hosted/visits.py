@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from vintem.api.call import Call, Content, Header
+from vintem.api.checkout_payment import price_mark
 from vintem.checkout import service as checkout
 from vintem.checkout.model import PageState, PublicSession, Session
 from vintem.hosted.context import NOTHING_TOLD, Told, Visit, code_to_draw, page_of
@@ -155,12 +156,7 @@ def _form_of(call: Call, public: PublicSession, style_nonce: str) -> bytes:
 
 def new_form_nonce(public: PublicSession) -> str:
     """Name one showing of the payment form, and the price that was shown with it."""
-    return f"{secrets.token_urlsafe(16)}.{price_of(public)}"
-
-
-def price_of(public: PublicSession) -> int:
-    """What the buyer is shown to pay, before any interest."""
-    return public.session.amounts.total
+    return f"{secrets.token_urlsafe(16)}.{price_mark(public)}"
 
 
 def html_answer(

@@ -61,6 +61,17 @@ async def expire(block: Connection, transaction: Transaction, *, now: datetime) 
         await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
         await store.update_due(block, over, now=now)
+        if over.status is Status.CANCELLED:
+            # Whoever follows a payment that another has superseded waits for its time.
+            await following.tell(block, over.status, over, now=now)
+
+
+async def shorten(
+    block: Connection, transaction: Transaction, ends_at: datetime, *, now: datetime
+) -> None:
+    """Let the time of a locked payment that waits to be made be over sooner."""
+    ending = replace(transaction, expires_at=ends_at, due_at=ends_at)
+    await store.update_due(block, ending, now=now)
 
 
 def is_payable(transaction: Transaction) -> bool:
@@ -244,6 +255,7 @@ async def refund(
     )
     if refunded.left_to_refund:
         await store.update_refunded_amount(block, refunded, now=now)
+        await following.tell(block, refunded.status, refunded, now=now)
         return refunded, made
     moved = replace(
         refunded,

@@ -84,23 +84,21 @@ async def charge(
     database, acquirer = desk.database, desk.acquirer
     # Phase 1: the payment is remembered, and its token used up, before anybody is asked.
     async with desk.turns:
-        holder = await database.atomically(
+        remembered = await database.atomically(
             _remember(creation, intent, find_earlier, provider=acquirer.name)
         )
-    if holder is not None:
-        return Created(holder, is_replay=True)
+    if isinstance(remembered, Transaction):
+        return Created(remembered, is_replay=True)
     # Phase 2: the acquirer is asked, with nothing locked and no connection held.
     # One that has waited so long for its turn is the worker's, who may have asked already.
-    is_late = utc_now() - creation.new.transaction.created_at > LEFT_ALONE
+    is_late = utc_now() - remembered.asked_at > LEFT_ALONE
     answer: FirstAnswer = Unknown()
     if not is_late:
         answer = await _ask(acquirer.authorise(wanted), otherwise=Unknown())
     # Phase 3: its answer is written, unless a worker was faster.
-    made = creation.new.transaction
-    question = _question(creation, acquirer.name)
-    now = max(utc_now(), made.created_at)
+    now = max(utc_now(), remembered.asked_at)
     async with desk.turns:
-        transaction, outcomes = await database.atomically(_write_first(question, answer, now=now))
+        transaction, outcomes = await database.atomically(_write_first(remembered, answer, now=now))
     arrivals.report(outcomes)
     return Created(transaction, is_replay=False, record=record_of(transaction, ()))
 
@@ -137,14 +135,14 @@ def refuse_other_intent(transaction: Transaction, intent: Intent) -> None:
 
 def _remember(
     creation: Creation, intent: Intent, find_earlier: FindEarlier, *, provider: str
-) -> Callable[[Connection], Awaitable[Transaction | None]]:
+) -> Callable[[Connection], Awaitable[Transaction | Question]]:
     """Write a payment that is to be asked about; gives the one that stands for it, if another does.
 
     Its card token is used up in the same commit: both happen, or neither.
     """
     made, digest = creation.new.transaction, creation.card_token_digest
 
-    async def remember(block: Connection) -> Transaction | None:
+    async def remember(block: Connection) -> Transaction | Question:
         earlier = await find_earlier(block)
         if earlier is not None:
             return earlier
@@ -153,10 +151,11 @@ def _remember(
         ):
             raise Refusal(ErrorCode.CARD_TOKEN_INVALID)
         if await request_store.insert_unanswered(block, creation.new):
-            question = _question(creation, provider)
-            ask_at = made.created_at + LEFT_ALONE
+            # A call may have taken long to arrive; its acquirer is not asked before this.
+            question = _question(creation, provider, asked_at=max(utc_now(), made.created_at))
+            ask_at = question.asked_at + LEFT_ALONE
             await request_store.insert_request(block, question, ask_at=ask_at)
-            return None
+            return question
         [holder] = await store.find_by_keys(block, [made])
         # The refusal undoes the block, so that the token of another request can still be used.
         refuse_other_intent(holder, intent)
@@ -165,7 +164,7 @@ def _remember(
     return remember
 
 
-def _question(creation: Creation, provider: str) -> Question:
+def _question(creation: Creation, provider: str, *, asked_at: datetime) -> Question:
     made = creation.new.transaction
     return Question(
         company_id=made.company_id,
@@ -173,7 +172,7 @@ def _question(creation: Creation, provider: str) -> Question:
         environment=made.environment,
         provider=provider,
         correlation_id=creation.correlation_id,
-        asked_at=made.created_at,
+        asked_at=asked_at,
     )
 
 

@@ -61,5 +61,11 @@ def details_with_answer(
     return _encode(shown).decode()
 
 
+def refused_code(transaction: Transaction) -> str | None:
+    """Say by which code a payment was refused, where somebody has said one."""
+    reason = _decode(transaction.details)["refusedReason"]
+    return None if reason is None else str(reason["code"])
+
+
 def _time(moment: datetime | None) -> PublicTime | None:
     return None if moment is None else public_time(moment)

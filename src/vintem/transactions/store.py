@@ -169,16 +169,17 @@ async def update_refunded_amount(
 
 
 async def update_due(db: Connection, transaction: Transaction, *, now: datetime) -> None:
-    """Write what is due next for a locked payment, its status unchanged."""
+    """Write when a locked payment ends and what is due next for it, its status unchanged."""
     await db.execute(
         """
-        update transaction set due_at = $3, updated_at = $4
+        update transaction set due_at = $3, updated_at = $4, expires_at = $5
         where company_id = $1 and transaction_id = $2
         """,
         transaction.company_id,
         transaction.transaction_id,
         transaction.due_at,
         now,
+        transaction.expires_at,
     )
 
 
