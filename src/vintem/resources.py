@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vintem.checkout import moves as checkout_moves
 from vintem.checkout.reading import SessionReader
+from vintem.checkout.refused_cards import RefusedCards
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
@@ -25,7 +26,6 @@ from vintem.transactions.service import Transactions
 from vintem.withdrawals.dispatch import Dispatcher
 
 IDLE_WINDOW_SECONDS = 120
-LONGEST_WINDOW_SECONDS = 3_600
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Resources:
     outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
-    refused_cards: MemoryLimiter
+    refused_cards: RefusedCards
     """Counts the cards of an IP address that were refused, by the hour."""
     public_limits: Mapping[PublicLimit, int]
     pepper: bytes
@@ -90,7 +90,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     sessions = SessionReader(database)
     outbound = Outbound()
     public_limiter = MemoryLimiter()
-    refused_cards = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
+    refused_cards = RefusedCards()
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
@@ -152,7 +152,7 @@ def open_database(settings: Settings) -> Database:
     )
 
 
-async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
+async def _forget_idle(limiters: Sequence[MemoryLimiter | RefusedCards]) -> None:
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:

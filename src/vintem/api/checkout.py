@@ -247,6 +247,8 @@ ROUTES = (
         access=Access.PUBLIC,
         public_limits=(PublicLimit.COUPONS,),
         gate=find_session,
+        body=NothingBody,
+        is_body_optional=True,
         answer=TotalsReply,
         refusals=(*SESSION_REFUSALS, ErrorCode.INVALID_STATE),
     ),

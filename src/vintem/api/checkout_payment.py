@@ -34,12 +34,11 @@ from vintem.companies import service as companies
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.runtime.rate_limit import PublicLimit, Window
+from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Created
-from vintem.transactions.model import PaymentMethod, Status, Transaction
+from vintem.transactions.model import PaymentMethod, Transaction
 
-HOUR_SECONDS: Final = 3_600
 PRICED_ANEW_MAX: Final = 5
 IN_FLIGHT_MAX: Final = timedelta(seconds=30)
 """After so long a first call that got no answer will not give one any more."""
@@ -149,15 +148,18 @@ async def _create_as_priced(
 
     if order.payment_method is not PaymentMethod.CREDIT_CARD:
         return await create()
-    window = _refused_cards(call)
-    is_refused = False
+    # Until it is known that a card is not refused, it may be: its place is taken before.
+    place = await resources.refused_cards.take(
+        resources.database,
+        address_block(call.client_ip),
+        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
+    )
+    payment = None
     try:
         created = await create()
-        is_refused = not created.is_replay and created.transaction.status is Status.FAILED
+        payment = None if created.is_replay else created.transaction
     finally:
-        # Only cards that are refused count; until that is known, each may be one.
-        if not is_refused:
-            resources.refused_cards.give_back(window)
+        resources.refused_cards.settle(place, payment)
     return created
 
 
@@ -172,24 +174,6 @@ def installment_option(public: PublicSession, order: PayBody) -> InstallmentOpti
             return option
     offered = [option.installments for option in public.installment_options]
     raise Refusal(ErrorCode.INVALID_INSTALLMENTS, details={"offered": offered})
-
-
-def _refused_cards(call: Call) -> Window:
-    """Take a place among the cards that may be refused, or refuse to try another one."""
-    resources = call.resources
-    window = Window(
-        company_id=0,
-        key_id=address_block(call.client_ip),
-        group=PublicLimit.REFUSED_CARDS,
-        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
-        seconds=HOUR_SECONDS,
-    )
-    decision = resources.refused_cards.admit_now(window)
-    if not decision.admitted:
-        raise Refusal(
-            ErrorCode.CARD_ATTEMPTS_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
-        )
-    return window
 
 
 def _order(
