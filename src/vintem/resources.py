@@ -60,6 +60,8 @@ class Resources:
     public_limits: Mapping[PublicLimit, int]
     pepper: bytes
     public_url: str
+    is_public_url_given: bool
+    """Whether an operator has said it; else it is only where we listen."""
     environment_hosts: Mapping[str, Environment]
     trusted_proxies: Sequence[Network]
     is_metrics_public: bool
@@ -111,7 +113,8 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         refused_cards=refused_cards,
         public_limits=_public_limits(settings),
         pepper=pepper,
-        public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
+        public_url=settings.public_url or _address(settings.host, settings.port),
+        is_public_url_given=bool(settings.public_url),
         environment_hosts=_environment_hosts(settings),
         trusted_proxies=settings.trusted_proxies,
         is_metrics_public=settings.metrics_public,
@@ -175,7 +178,11 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
 
 def _own_address(settings: Settings) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    return _address(host, settings.port)
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _environment_hosts(settings: Settings) -> dict[str, Environment]:

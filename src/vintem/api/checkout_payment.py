@@ -126,12 +126,7 @@ async def _create_as_priced(
     call: Call, public: PublicSession, order: PayBody, intent: Intent
 ) -> Created:
     session, resources = public.session, call.resources
-    if public.merchant.is_suspended:
-        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
-    if order.payment_method not in public.merchant.payment_methods:
-        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
-    refuse_used_up(session, order.payment_method, now=call.now)
-    option = installment_option(public, order)
+    option = refuse_unpayable(call, public, order)
     call.caller = await companies.find_payee(
         resources.database, session.company_id, session.environment
     )
@@ -161,6 +156,17 @@ async def _create_as_priced(
     finally:
         resources.refused_cards.settle(place, payment)
     return created
+
+
+def refuse_unpayable(call: Call, public: PublicSession, order: PayBody) -> InstallmentOption | None:
+    """Refuse a way to pay that a session does not offer, or not any more; give its terms."""
+    refuse_over(public.session, now=call.now)
+    if public.merchant.is_suspended:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
+    if order.payment_method not in public.merchant.payment_methods:
+        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
+    refuse_used_up(public.session, order.payment_method, now=call.now)
+    return installment_option(public, order)
 
 
 def installment_option(public: PublicSession, order: PayBody) -> InstallmentOption | None:
