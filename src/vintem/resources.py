@@ -26,6 +26,7 @@ from vintem.transactions.service import Transactions
 from vintem.withdrawals.dispatch import Dispatcher
 
 IDLE_WINDOW_SECONDS = 120
+LONGEST_WINDOW_SECONDS = 3_600
 
 
 @dataclass(slots=True)
@@ -55,8 +56,6 @@ class Resources:
     outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
-    refused_cards: RefusedCards
-    """Counts the cards of an IP address that were refused, by the hour."""
     public_limits: Mapping[PublicLimit, int]
     pepper: bytes
     public_url: str
@@ -66,6 +65,12 @@ class Resources:
     trusted_proxies: Sequence[Network]
     is_metrics_public: bool
     allows_loopback_webhooks: bool
+    refused_cards: RefusedCards = field(default_factory=RefusedCards)
+    """Counts the cards of an IP address that were refused, by the hour."""
+    wrong_codes: MemoryLimiter = field(
+        default_factory=lambda: MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
+    )
+    """Counts the wrong coupon codes of an IP address, by the hour."""
     life: Life = field(default_factory=Life)
 
 
@@ -92,7 +97,6 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     sessions = SessionReader(database)
     outbound = Outbound()
     public_limiter = MemoryLimiter()
-    refused_cards = RefusedCards()
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
@@ -110,7 +114,6 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         outbound=outbound,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
-        refused_cards=refused_cards,
         public_limits=_public_limits(settings),
         pepper=pepper,
         public_url=settings.public_url or _address(settings.host, settings.port),
@@ -120,11 +123,10 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
     )
+    limiters = [public_limiter, memory_limiter, resources.refused_cards, resources.wrong_codes]
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
-        asyncio.create_task(
-            _forget_idle([public_limiter, memory_limiter, refused_cards]), name="idle windows"
-        ),
+        asyncio.create_task(_forget_idle(limiters), name="idle windows"),
     ]
     try:
         yield resources
@@ -173,6 +175,7 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
         PublicLimit.CARD_TOKENS: settings.public_card_tokens_per_minute,
         PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
         PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
+        PublicLimit.WRONG_CODES: settings.public_wrong_codes_per_hour,
     }
 
 

@@ -202,7 +202,8 @@ def test_the_limits_are_those_of_the_contract(settings: Settings) -> None:
         settings.public_card_tokens_per_minute,
         settings.public_link_sessions_per_minute,
         settings.public_refused_cards_per_hour,
-    ) == (60, 900, 10, 10, 10, 10, 10)
+        settings.public_wrong_codes_per_hour,
+    ) == (60, 900, 10, 10, 10, 10, 10, 20)
 
 
 async def test_an_address_with_many_refused_cards_tries_no_more(
@@ -263,3 +264,19 @@ async def test_nothing_unknown_is_sent_with_the_removal_of_a_coupon(basket: Bask
     assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
     for body in (None, {}):
         assert (await basket.call("DELETE", "/coupon", body)).status == 200
+
+
+async def test_an_address_with_many_wrong_codes_tries_no_more(
+    settings: Settings, database: Database
+) -> None:
+    async with narrow(settings, database, public_wrong_codes_per_hour=2) as store:
+        await store.coupon()
+        # Those that are right do not count.
+        for _ in range(3):
+            assert (await (await store.open()).coupon("TEN")).status == 200
+        for _ in range(2):
+            reply = await (await store.open()).coupon("NONE")
+            assert_refused(reply, ErrorCode.COUPON_INVALID, status=422)
+        reply = await (await store.open()).coupon("TEN")
+        assert_refused(reply, ErrorCode.COUPON_LOCKED, status=429)
+        assert 3_500 < int(reply.headers["Retry-After"]) <= 3_600

@@ -3,6 +3,7 @@
 from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Content, Handler, Header, RefusalPage, Route
+from vintem.api.checkout_coupon import try_coupon
 from vintem.checkout import catalogue, rehearsal
 from vintem.checkout import service as checkout
 from vintem.checkout.model import PageState, PublicSession
@@ -94,7 +95,7 @@ async def apply_coupon(call: Call) -> Answer:
     try:
         public = await begin(call, PublicLimit.COUPONS)
         typed = (await read_form(call, CouponForm)).code[:TYPED_CODE_CHARACTERS_MAX]
-        await checkout.apply_coupon(call.resources.database, public.session, typed, now=call.now)
+        await try_coupon(call, public, typed)
     except Refusal as refusal:
         problem = _COUPON_PROBLEMS.get(refusal.code)
         if problem is None:
