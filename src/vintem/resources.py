@@ -123,10 +123,9 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
     )
-    limiters = [public_limiter, memory_limiter, resources.refused_cards, resources.wrong_codes]
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
-        asyncio.create_task(_forget_idle(limiters), name="idle windows"),
+        asyncio.create_task(_forget_idle(resources, memory_limiter), name="idle windows"),
     ]
     try:
         yield resources
@@ -157,7 +156,10 @@ def open_database(settings: Settings) -> Database:
     )
 
 
-async def _forget_idle(limiters: Sequence[MemoryLimiter | RefusedCards]) -> None:
+async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:
+    limiters: Sequence[MemoryLimiter | RefusedCards] = (
+        *(of_keys, resources.public_limiter, resources.wrong_codes, resources.refused_cards),
+    )
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:

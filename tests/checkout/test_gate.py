@@ -262,8 +262,8 @@ async def test_a_payment_that_is_made_has_no_time_left(basket: Basket) -> None:
 async def test_nothing_unknown_is_sent_with_the_removal_of_a_coupon(basket: Basket) -> None:
     refused = await basket.call("DELETE", "/coupon", {"junk": 1})
     assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
-    for body in (None, {}):
-        assert (await basket.call("DELETE", "/coupon", body)).status == 200
+    assert (await basket.call("DELETE", "/coupon")).status == 200
+    assert (await basket.call("DELETE", "/coupon", {})).status == 200
 
 
 async def test_an_address_with_many_wrong_codes_tries_no_more(

@@ -267,8 +267,7 @@ async def test_a_session_is_expired_from_its_moment_on(store: Storefront) -> Non
 
 async def test_a_status_lists_what_is_shown_with_it(store: Storefront) -> None:
     """Also where the worker has not written it yet."""
-    for _ in range(2):
-        basket = await store.open(expiresAt=1)
+    basket, _ = await store.open(expiresAt=1), await store.open()
     await (await store.open()).paid_by()
     await basket.age(timedelta(minutes=2))
     counts = {}
