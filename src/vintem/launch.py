@@ -160,7 +160,7 @@ class Platform:
             "VINTEM_PEPPER": settings.pepper,
             "VINTEM_HOST": settings.host,
             "VINTEM_PORT": str(self.port),
-            "VINTEM_PUBLIC_URL": settings.public_url or self.base_url,
+            "VINTEM_PUBLIC_URL": settings.public_url,
             "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": "1" if settings.allow_loopback_webhooks else "0",
         }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vintem.checkout import moves as checkout_moves
 from vintem.checkout.reading import SessionReader
+from vintem.checkout.refused_cards import RefusedCards
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
@@ -56,15 +57,21 @@ class Resources:
     outbound: Outbound
     limiter: Limiter
     public_limiter: MemoryLimiter
-    refused_cards: MemoryLimiter
-    """Counts the cards of an IP address that were refused, by the hour."""
     public_limits: Mapping[PublicLimit, int]
     pepper: bytes
     public_url: str
+    is_public_url_given: bool
+    """Whether an operator has said it; else it is only where we listen."""
     environment_hosts: Mapping[str, Environment]
     trusted_proxies: Sequence[Network]
     is_metrics_public: bool
     allows_loopback_webhooks: bool
+    refused_cards: RefusedCards = field(default_factory=RefusedCards)
+    """Counts the cards of an IP address that were refused, by the hour."""
+    wrong_codes: MemoryLimiter = field(
+        default_factory=lambda: MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
+    )
+    """Counts the wrong coupon codes of an IP address, by the hour."""
     life: Life = field(default_factory=Life)
 
 
@@ -92,7 +99,6 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     sessions = SessionReader(database)
     outbound = Outbound()
     public_limiter = MemoryLimiter()
-    refused_cards = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
@@ -110,10 +116,10 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         outbound=outbound,
         limiter=shared_limiter or memory_limiter,
         public_limiter=public_limiter,
-        refused_cards=refused_cards,
         public_limits=_public_limits(settings),
         pepper=pepper,
-        public_url=settings.public_url or f"http://{settings.host}:{settings.port}",
+        public_url=settings.public_url or _address(settings.host, settings.port),
+        is_public_url_given=bool(settings.public_url),
         environment_hosts=_environment_hosts(settings),
         trusted_proxies=settings.trusted_proxies,
         is_metrics_public=settings.metrics_public,
@@ -121,9 +127,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
-        asyncio.create_task(
-            _forget_idle([public_limiter, memory_limiter, refused_cards]), name="idle windows"
-        ),
+        asyncio.create_task(_forget_idle(resources, memory_limiter), name="idle windows"),
     ]
     try:
         yield resources
@@ -154,7 +158,10 @@ def open_database(settings: Settings) -> Database:
     )
 
 
-async def _forget_idle(limiters: Sequence[MemoryLimiter]) -> None:
+async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:
+    limiters: Sequence[MemoryLimiter | RefusedCards] = (
+        *(of_keys, resources.public_limiter, resources.wrong_codes, resources.refused_cards),
+    )
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
@@ -173,12 +180,17 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
         PublicLimit.CARD_TOKENS: settings.public_card_tokens_per_minute,
         PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
         PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
+        PublicLimit.WRONG_CODES: settings.public_wrong_codes_per_hour,
     }
 
 
 def _own_address(settings: Settings) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    return _address(host, settings.port)
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _environment_hosts(settings: Settings) -> dict[str, Environment]:

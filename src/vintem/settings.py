@@ -241,6 +241,13 @@ class Settings:
         "Cards of one IP address that may be refused in checkout sessions, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    public_wrong_codes_per_hour: int = setting(
+        "VINTEM_PUBLIC_WRONG_CODES_PER_HOUR",
+        _whole(1, 1_000_000),
+        "20",
+        "Wrong coupon codes that one IP address may try in checkout sessions, per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
     allow_loopback_webhooks: bool = setting(
         "VINTEM_ALLOW_LOOPBACK_WEBHOOKS",
         _flag,

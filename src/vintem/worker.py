@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from vintem.checkout import service as checkout
+from vintem.checkout import ending
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
@@ -60,7 +60,7 @@ async def move_transactions(resources: Resources) -> int:
 
 async def end_sessions(resources: Resources) -> int:
     """End checkout sessions whose time is over."""
-    return await checkout.expire_due(resources.database, now=utc_now())
+    return await ending.expire_due(resources.database, now=utc_now())
 
 
 async def finish_charges(resources: Resources) -> int:

@@ -19,6 +19,7 @@ WIDE = {
     "public_card_tokens_per_minute": 1_000_000,
     "public_link_sessions_per_minute": 1_000_000,
     "public_refused_cards_per_hour": 1_000_000,
+    "public_wrong_codes_per_hour": 1_000_000,
 }
 
 

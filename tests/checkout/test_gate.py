@@ -73,6 +73,8 @@ async def test_known_pages_may_call_and_read(basket: Basket, origin: str) -> Non
         *("https://loja.example.evil.example", "https://xloja.example", "null", "", "junk"),
         *("https://loja.example:444", "http://pay.example", "https://pay.example/"),
         *("https://loja.example/x", "https://x@loja.example", "http://127.0.0.1:3000"),
+        *("https://evil.example\\.shop.example", "https://x.evil.example%2f.shop.example"),
+        *("https://a_b.shop.example", "https://.shop.example", "https://é.shop.example"),
     ],
 )
 async def test_other_pages_are_refused(basket: Basket, origin: str) -> None:
@@ -200,7 +202,8 @@ def test_the_limits_are_those_of_the_contract(settings: Settings) -> None:
         settings.public_card_tokens_per_minute,
         settings.public_link_sessions_per_minute,
         settings.public_refused_cards_per_hour,
-    ) == (60, 900, 10, 10, 10, 10, 10)
+        settings.public_wrong_codes_per_hour,
+    ) == (60, 900, 10, 10, 10, 10, 10, 20)
 
 
 async def test_an_address_with_many_refused_cards_tries_no_more(
@@ -215,3 +218,65 @@ async def test_an_address_with_many_refused_cards_tries_no_more(
         assert_refused(reply, ErrorCode.CARD_ATTEMPTS_EXCEEDED, status=429)
         assert 3_500 < int(reply.headers["Retry-After"]) <= 3_600
         assert (await (await store.open()).pay()).status == 201
+
+
+async def test_a_card_that_is_refused_later_counts_too(
+    settings: Settings, database: Database
+) -> None:
+    async with narrow(settings, database, public_refused_cards_per_hour=2) as store:
+        slow = []
+        for _ in range(2):
+            paid = (await (await store.open()).pay_by_card("0119")).data
+            assert paid["payment"]["status"] == "processing"
+            slow.append(paid["transactionId"])
+        # Either may be refused yet.
+        reply = await (await store.open()).pay_by_card()
+        assert_refused(reply, ErrorCode.CARD_ATTEMPTS_EXCEEDED, status=429)
+        await store.shop.simulate(slow[0], "paid")
+        await store.shop.simulate(slow[1], "failed")
+        # The one that was paid has given its place back, and the other one keeps it.
+        assert (await (await store.open()).pay_by_card("0002")).status == 201
+        reply = await (await store.open()).pay_by_card()
+        assert_refused(reply, ErrorCode.CARD_ATTEMPTS_EXCEEDED, status=429)
+        assert 3_500 < int(reply.headers["Retry-After"]) <= 3_600
+
+
+@pytest.mark.parametrize("dispute", [("pre_chargeback",), ("chargeback",), ("blocked",)])
+async def test_a_buyer_who_has_paid_is_not_told_of_disputes(
+    basket: Basket, dispute: tuple[str, ...]
+) -> None:
+    paid = (await basket.pay_by_card()).data
+    assert paid["payment"]["status"] == "paid"
+    await basket.store.shop.move(paid["transactionId"], *dispute)
+    shown = (await basket.read())["payment"]
+    assert shown["status"] == "paid"
+
+
+async def test_a_payment_that_is_made_has_no_time_left(basket: Basket) -> None:
+    paid = await basket.paid_by()
+    assert 0 < (await basket.read())["payment"]["expiresInSeconds"] <= 3_600
+    await basket.store.shop.simulate(paid["transactionId"], "paid")
+    assert (await basket.read())["payment"]["expiresInSeconds"] is None
+
+
+async def test_nothing_unknown_is_sent_with_the_removal_of_a_coupon(basket: Basket) -> None:
+    refused = await basket.call("DELETE", "/coupon", {"junk": 1})
+    assert_refused(refused, ErrorCode.VALIDATION_ERROR, status=400)
+    assert (await basket.call("DELETE", "/coupon")).status == 200
+    assert (await basket.call("DELETE", "/coupon", {})).status == 200
+
+
+async def test_an_address_with_many_wrong_codes_tries_no_more(
+    settings: Settings, database: Database
+) -> None:
+    async with narrow(settings, database, public_wrong_codes_per_hour=2) as store:
+        await store.coupon()
+        # Those that are right do not count.
+        for _ in range(3):
+            assert (await (await store.open()).coupon("TEN")).status == 200
+        for _ in range(2):
+            reply = await (await store.open()).coupon("NONE")
+            assert_refused(reply, ErrorCode.COUPON_INVALID, status=422)
+        reply = await (await store.open()).coupon("TEN")
+        assert_refused(reply, ErrorCode.COUPON_LOCKED, status=429)
+        assert 3_500 < int(reply.headers["Retry-After"]) <= 3_600

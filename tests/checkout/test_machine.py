@@ -23,7 +23,7 @@ from support.api import complaints
 from support.cards import VISA, number_ending_in
 from support.machine import Machine, machine
 from vintem.brazil.cards import CardNumber
-from vintem.checkout import catalogue, moves, store
+from vintem.checkout import catalogue, ending, moves, store
 from vintem.checkout import service as checkout
 from vintem.checkout.model import DiscountType, Session
 from vintem.checkout.service import NewSession, WantedItem
@@ -376,7 +376,7 @@ class Shopping(RuleBasedStateMachine):
         if not is_worked:
             return
         self.bench.run(move_due(self.bench.database, now=self.now))
-        self.bench.run(checkout.expire_due(self.bench.database, now=self.now))
+        self.bench.run(ending.expire_due(self.bench.database, now=self.now))
         for one in self.model.tries.values():
             is_over = one.expires_at is not None and one.expires_at <= self.now
             is_left_over = one.basket.status == "COMPLETED"

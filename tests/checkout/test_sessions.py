@@ -265,6 +265,25 @@ async def test_a_session_is_expired_from_its_moment_on(store: Storefront) -> Non
     assert await complaints(store.database) == {}
 
 
+async def test_a_status_lists_what_is_shown_with_it(store: Storefront) -> None:
+    """Also where the worker has not written it yet."""
+    basket, _ = await store.open(expiresAt=1), await store.open()
+    await (await store.open()).paid_by()
+    await basket.age(timedelta(minutes=2))
+    counts = {}
+    for status in ("OPEN", "AWAITING_PAYMENT", "EXPIRED", "COMPLETED"):
+        query = f"/v1/checkout/sessions?status={status}"
+        data = (await store.api.get(query, key=store.shop.tenant.sk_test)).data
+        assert {one["status"] for one in data["sessions"]} <= {status}
+        counts[status] = data["pagination"]["total"], len(data["sessions"])
+    assert counts == {
+        "OPEN": (1, 1),
+        "AWAITING_PAYMENT": (1, 1),
+        "EXPIRED": (1, 1),
+        "COMPLETED": (0, 0),
+    }
+
+
 @pytest.mark.parametrize("poll", ["1", "true", "yes"])
 async def test_who_polls_sees_a_session_that_is_over(store: Storefront, poll: str) -> None:
     basket = await store.open()

@@ -7,7 +7,7 @@ from typing import Any
 
 from support.api import Api, HttpReply, Shop, new_shop
 from support.cards import VISA, number_ending_in
-from vintem.checkout import catalogue
+from vintem.checkout import catalogue, ending
 from vintem.checkout import service as checkout
 from vintem.checkout.model import Coupon, DiscountType, Product, Session
 from vintem.companies import service as companies
@@ -190,7 +190,7 @@ class Storefront:
         """Do what the worker does about payments and sessions whose time is over."""
         moment = now or utc_now()
         await transactions.move_due(self.database, now=moment)
-        await checkout.expire_due(self.database, now=moment)
+        await ending.expire_due(self.database, now=moment)
 
     async def events(self, entity_id: str) -> list[tuple[int, str]]:
         """The events of a record, in their order."""

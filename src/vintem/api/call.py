@@ -109,6 +109,7 @@ class Call:
     body: msgspec.Struct | None = None
     query: msgspec.Struct | None = None
     raw_request: RawRequest | None = None
+    form_reader: Callable[[], Awaitable[bytes]] | None = None
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     query_string: bytes = b""
     public_session: PublicSession | None = None
@@ -130,6 +131,13 @@ class Call:
     def raw(self) -> RawRequest:
         """The request byte by byte; only routes that declare it may want to know."""
         assert self.raw_request is not None, "the route does not declare a raw body"
+        return self.raw_request
+
+    async def read_raw(self) -> RawRequest:
+        """Read a form's bytes, once; whoever wants them has admitted the caller before."""
+        if self.raw_request is None:
+            assert self.form_reader is not None, "the route does not declare a form"
+            self.raw_request = RawRequest(self.headers, await self.form_reader())
         return self.raw_request
 
     @property

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from vintem.api.call import Access, Answer, Call, Data, Processed, Route
+from vintem.api.checkout_coupon import try_coupon
 from vintem.api.checkout_gate import SESSION_REFUSALS, find_link, find_session
 from vintem.api.checkout_order import filter_of, read_order
 from vintem.api.checkout_payment import pay
@@ -94,12 +95,7 @@ async def read_session(call: Call) -> Answer:
 
 async def apply_coupon(call: Call) -> Answer:
     """Price a session anew with a coupon."""
-    session = await checkout.apply_coupon(
-        call.resources.database,
-        call.session.session,
-        call.body_as(CouponBody).code,
-        now=call.now,
-    )
+    session = await try_coupon(call, call.session, call.body_as(CouponBody).code)
     return Data(show_totals(session, now=call.now))
 
 
@@ -247,6 +243,8 @@ ROUTES = (
         access=Access.PUBLIC,
         public_limits=(PublicLimit.COUPONS,),
         gate=find_session,
+        body=NothingBody,
+        is_body_optional=True,
         answer=TotalsReply,
         refusals=(*SESSION_REFUSALS, ErrorCode.INVALID_STATE),
     ),

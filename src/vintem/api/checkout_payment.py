@@ -39,12 +39,11 @@ from vintem.companies import service as companies
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
-from vintem.runtime.rate_limit import PublicLimit, Window
+from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions import service as transactions
 from vintem.transactions.batches import Created
-from vintem.transactions.model import PaymentMethod, Status, Transaction
+from vintem.transactions.model import PaymentMethod, Transaction
 
-HOUR_SECONDS: Final = 3_600
 PIX_LIFETIME_MIN: Final = timedelta(seconds=1)
 PRICED_ANEW_MAX: Final = 5
 IN_FLIGHT_MAX: Final = timedelta(seconds=30)
@@ -176,12 +175,7 @@ async def _create_as_priced(
     call: Call, public: PublicSession, order: PayBody, intent: Intent
 ) -> Created:
     session, resources = public.session, call.resources
-    if public.merchant.is_suspended:
-        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
-    if order.payment_method not in public.merchant.payment_methods:
-        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
-    refuse_used_up(session, order.payment_method, now=call.now)
-    option = installment_option(public, order)
+    option = refuse_unpayable(call, public, order)
     call.caller = await companies.find_payee(
         resources.database, session.company_id, session.environment
     )
@@ -198,16 +192,30 @@ async def _create_as_priced(
 
     if order.payment_method is not PaymentMethod.CREDIT_CARD:
         return await create()
-    window = _refused_cards(call)
-    is_refused = False
+    # Until it is known that a card is not refused, it may be: its place is taken before.
+    place = await resources.refused_cards.take(
+        resources.database,
+        address_block(call.client_ip),
+        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
+    )
+    payment = None
     try:
         created = await create()
-        is_refused = not created.is_replay and created.transaction.status is Status.FAILED
+        payment = None if created.is_replay else created.transaction
     finally:
-        # Only cards that are refused count; until that is known, each may be one.
-        if not is_refused:
-            resources.refused_cards.give_back(window)
+        resources.refused_cards.settle(place, payment)
     return created
+
+
+def refuse_unpayable(call: Call, public: PublicSession, order: PayBody) -> InstallmentOption | None:
+    """Refuse a way to pay that a session does not offer, or not any more; give its terms."""
+    refuse_over(public.session, now=call.now)
+    if public.merchant.is_suspended:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
+    if order.payment_method not in public.merchant.payment_methods:
+        raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
+    refuse_used_up(public.session, order.payment_method, now=call.now)
+    return installment_option(public, order)
 
 
 def installment_option(public: PublicSession, order: PayBody) -> InstallmentOption | None:
@@ -221,24 +229,6 @@ def installment_option(public: PublicSession, order: PayBody) -> InstallmentOpti
             return option
     offered = [option.installments for option in public.installment_options]
     raise Refusal(ErrorCode.INVALID_INSTALLMENTS, details={"offered": offered})
-
-
-def _refused_cards(call: Call) -> Window:
-    """Take a place among the cards that may be refused, or refuse to try another one."""
-    resources = call.resources
-    window = Window(
-        company_id=0,
-        key_id=address_block(call.client_ip),
-        group=PublicLimit.REFUSED_CARDS,
-        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
-        seconds=HOUR_SECONDS,
-    )
-    decision = resources.refused_cards.admit_now(window)
-    if not decision.admitted:
-        raise Refusal(
-            ErrorCode.CARD_ATTEMPTS_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
-        )
-    return window
 
 
 def _order(

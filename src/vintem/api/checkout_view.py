@@ -28,7 +28,7 @@ from vintem.checkout.model import (
     is_alive,
 )
 from vintem.kit.clock import public_time
-from vintem.transactions.model import Transaction
+from vintem.transactions.model import Status, Transaction
 
 
 class CardPart(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,17 +98,23 @@ def show_payment(payment: Transaction, now: datetime) -> PaymentReply:
     details = _read_details(payment.details)
     is_payable = is_alive(payment, now)
     seconds = None
-    if payment.expires_at is not None:
+    if payment.expires_at is not None and payment.status is Status.PENDING:
         seconds = max(0, int((payment.expires_at - now).total_seconds()))
     return PaymentReply(
         transaction_id=payment.transaction_id,
-        status=payment.status,
+        status=_status_shown(payment),
         method=payment.payment_method,
         pix_qr_code=details.pix_qr_code if is_payable else None,
         pix_qr_code_image=details.pix_qr_code_image if is_payable else None,
         expires_at=None if payment.expires_at is None else public_time(payment.expires_at),
         expires_in_seconds=seconds,
     )
+
+
+def _status_shown(payment: Transaction) -> Status:
+    """What the buyer is told: whoever has paid has paid, whatever is disputed about it later."""
+    is_given_back = payment.status is Status.REFUNDED
+    return payment.status if payment.paid_at is None or is_given_back else Status.PAID
 
 
 def show_paid(paid: Paid) -> PayReply:

@@ -211,8 +211,11 @@ class Exchange:
             self.call.raw_request = RawRequest(self._headers, await self._read_body())
             self._check_media_type()
         elif route.is_form:
-            self.call.raw_request = RawRequest(self._headers, await self._read_body())
-        return await route.handler(self.call)
+            self.call.form_reader = self._read_body
+        answer = await route.handler(self.call)
+        if route.is_form:
+            await self._let_body_arrive()
+        return answer
 
     async def _count(self, caller: Caller, group: LimitGroup) -> None:
         self.decision = await self._resources.limiter.admit(

@@ -23,9 +23,10 @@ class Filter:
     external_ref: str | None = None
 
 
-# One whose time is over is not open, although the worker may not have written it yet.
+# One whose time is over is expired, although the worker may not have written it yet.
 _FILTER: Final = """
-    ($3::text is null or status = $3)
+    ($3::text is null or status = $3
+        or ($3 = 'EXPIRED' and status in ('OPEN', 'AWAITING_PAYMENT') and expires_at <= $7))
     and ($4::timestamptz is null or created_at >= $4)
     and ($5::timestamptz is null or created_at < $5)
     and ($6::text is null or external_ref = $6)

@@ -155,6 +155,25 @@ async def write(
     return session
 
 
+async def expire_many(block: Connection, sessions: Sequence[Session], *, now: datetime) -> None:
+    """Write that time has ended locked sessions of one company, all of them at once."""
+    ended, changes = [], []
+    for session in sessions:
+        assert session.may_become(SessionStatus.EXPIRED)
+        over = replace(
+            session,
+            status=SessionStatus.EXPIRED,
+            sequence=session.sequence + 1,
+            state_version=session.state_version + 1,
+            updated_at=now,
+            due_at=None,
+        )
+        ended.append(over)
+        changes.append(change_of(over, session.status, now=now))
+    await store.update_expired(block, ended)
+    await webhooks.record(block, changes)
+
+
 def change_of(
     session: Session,
     previous: SessionStatus | None,

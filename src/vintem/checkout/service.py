@@ -1,18 +1,16 @@
-"""What happens to sessions: opened, priced, paid, cancelled, and ended by time."""
+"""What happens to sessions: opened, priced, paid and cancelled."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
-import structlog
 from msgspec.structs import replace
 
 from vintem.checkout import attempts, catalogue_store, moves, public_store, store
 from vintem.checkout.attempts import NewAttempt, lock_with_payment, refuse_over
 from vintem.checkout.model import (
     COUPON_LOCK,
-    PAYABLE,
     SESSION_LIFETIME,
     WRONG_CODES_MAX,
     Amounts,
@@ -37,17 +35,13 @@ from vintem.kit.intent import Intent, IntentReused
 from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
 from vintem.ledger.model import Scope
 from vintem.runtime.crypto import Sealer
-from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
+from vintem.runtime.db import Connection, Database
 from vintem.transactions import moves as payment_moves
-from vintem.transactions import service as transactions
 from vintem.transactions.batches import Created, Creation
 from vintem.transactions.model import Status, StatusReason, Transaction
 from vintem.transactions.service import Transactions
 from vintem.webhooks import service as webhooks
 
-log = structlog.get_logger()
-
-DUE_AT_ONCE_MAX: Final = 100
 BUYER_PURPOSE: Final = b"buyer of a session"
 
 
@@ -304,25 +298,6 @@ async def cancel_session(
     return await database.atomically(cancel)
 
 
-async def expire_due(database: Database, *, now: datetime) -> int:
-    """End every session whose time is over; any number of workers may do this at once."""
-    done = 0
-    for company_id in await store.list_companies_with_due(database, now=now):
-        try:
-            while due := await store.list_due(
-                database, company_id, now=now, rows_max=DUE_AT_ONCE_MAX
-            ):
-                for session in due:
-                    await database.atomically(_due_work(session, now))
-                done += len(due)
-        except DatabaseUnavailableError:
-            raise
-        except Exception:
-            # One company's trouble must not keep the others waiting.
-            log.exception("due sessions could not be ended", company_id=company_id)
-    return done
-
-
 def check_total(amounts: Amounts) -> None:
     """Refuse a total that cannot be paid."""
     if amounts.total < AMOUNT_CENTS_MIN:
@@ -469,29 +444,3 @@ def _after_wrong_code(session: Session, *, now: datetime) -> Session:
 def _locked_coupon(until: datetime, now: datetime) -> Refusal:
     seconds = max(1, int((until - now).total_seconds()) + 1)
     return Refusal(ErrorCode.COUPON_LOCKED, retry_after_seconds=seconds)
-
-
-def _due_work(session: Session, now: datetime) -> Callable[[Connection], Awaitable[None]]:
-    """End a session whose time is over, or what still waits for one that is completed."""
-
-    async def work(block: Connection) -> None:
-        if session.status is SessionStatus.COMPLETED:
-            unpaid = [
-                await transactions.lock(block, session.scope, transaction_id)
-                for transaction_id in await store.list_unpaid(block, session)
-            ]
-            for payment in unpaid:
-                if payment.status is Status.PENDING:
-                    await attempts.end_payment(block, payment, now=now)
-        locked = await store.lock(block, session.scope, session.session_id)
-        assert locked is not None
-        if locked.status is not session.status or locked.due_at is None or locked.due_at > now:
-            # Somebody was faster, or a slip has given it more time; it is looked at again if due.
-            return
-        if locked.status not in PAYABLE:
-            await store.update(block, replace(locked, due_at=None))
-            return
-        over = replace(locked, due_at=None, state_version=locked.state_version + 1, updated_at=now)
-        await moves.write(block, over, [SessionStatus.EXPIRED], now=now)
-
-    return work

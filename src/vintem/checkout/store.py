@@ -206,13 +206,51 @@ async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[
     return [row["company_id"] for row in rows]
 
 
-async def list_due(
+async def lock_over(
     db: Connection, company_id: int, *, now: datetime, rows_max: int
 ) -> Sequence[Session]:
-    """A company's sessions that the worker must look at, those that waited longest first."""
+    """Lock a company's unpaid sessions whose time is over, passing over those that others hold."""
     rows = await db.fetch(
         """
-        select * from checkout_session where company_id = $1 and due_at <= $2
+        select * from checkout_session
+        where company_id = $1 and due_at <= $2 and status in ('OPEN', 'AWAITING_PAYMENT')
+        order by due_at, session_id limit $3
+        for update skip locked
+        """,
+        company_id,
+        now,
+        rows_max,
+    )
+    return [session_of(row) for row in rows]
+
+
+async def update_expired(db: Connection, sessions: Sequence[Session]) -> None:
+    """Write locked sessions of one company that time has ended."""
+    await db.execute(
+        """
+        update checkout_session s set status = ended.status, sequence = ended.sequence,
+            state_version = ended.state_version, updated_at = ended.updated_at, due_at = null
+        from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[])
+            as ended (session_id, status, sequence, state_version, updated_at)
+        where s.company_id = $1 and s.session_id = ended.session_id
+        """,
+        sessions[0].company_id,
+        [session.session_id for session in sessions],
+        [session.status for session in sessions],
+        [session.sequence for session in sessions],
+        [session.state_version for session in sessions],
+        [session.updated_at for session in sessions],
+    )
+
+
+async def list_left_over(
+    db: Connection, company_id: int, *, now: datetime, rows_max: int
+) -> Sequence[Session]:
+    """A company's completed sessions with payments to be ended, longest waiting first."""
+    rows = await db.fetch(
+        """
+        select * from checkout_session
+        where company_id = $1 and due_at <= $2 and status not in ('OPEN', 'AWAITING_PAYMENT')
         order by due_at, session_id limit $3
         """,
         company_id,
@@ -220,6 +258,11 @@ async def list_due(
         rows_max,
     )
     return [session_of(row) for row in rows]
+
+
+async def wait_briefly(block: Connection, *, milliseconds: int) -> None:
+    """Let a block give up soon where others hold what it wants."""
+    await block.execute("select set_config('lock_timeout', $1, true)", f"{milliseconds}ms")
 
 
 async def insert_attempt(db: Connection, attempt: Attempt) -> None:

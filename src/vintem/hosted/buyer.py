@@ -17,7 +17,7 @@ from vintem.api.transaction_shapes import (
     DocumentBody,
     RawCardBody,
 )
-from vintem.brazil.cards import CardNumber, has_expired, is_cvv
+from vintem.brazil.cards import CardBrand, CardNumber, has_expired, has_luhn_digit, is_cvv
 from vintem.brazil.documents import normalise_cnpj, normalise_cpf
 from vintem.brazil.phone import normalise_phone
 from vintem.hosted.forms import Form
@@ -31,6 +31,12 @@ STREET_NUMBER_CHARACTERS_MAX: Final = 20
 # A card number typed into a name would be stored and shown.
 NAME_DIGITS_MAX: Final = 6
 
+CARD_DIGITS_MIN: Final = 13
+CARD_DIGITS_MAX: Final = 19
+CARD_FIELDS: Final = frozenset({"form_nonce", "cc_number", "cc_exp", "cc_csc"})
+DOCUMENT_FIELDS: Final = frozenset({"document", "cc_document"})
+
+_DIGITS: Final = re.compile(r"[0-9](?:[\s./()+_-]*[0-9]){12,}")
 _PUNCTUATION: Final = re.compile(r"[\s./()+-]+")
 _EMAIL: Final = re.compile(EMAIL)
 _CPF_CHARACTERS: Final = 11
@@ -75,6 +81,43 @@ class Buyer(msgspec.Struct, frozen=True):
     customer: CustomerBody
     card: RawCardBody | None
     installments: int
+
+
+def without_card_numbers(form: PayForm) -> PayForm:
+    """Forget what looks like a card's number wherever none belongs: it is never kept or shown."""
+    misplaced = {
+        name: ""
+        for name in form.__struct_fields__
+        if name not in CARD_FIELDS and looks_like_card(getattr(form, name), name)
+    }
+    return msgspec.structs.replace(form, **misplaced)
+
+
+def looks_like_card(text: str, field: str = "") -> bool:
+    """Say whether a text holds a run of digits that is, or has in it, a card's number."""
+    for run in _DIGITS.findall(unicodedata.normalize("NFKC", text)):
+        digits = "".join(filter(str.isdigit, run))
+        if _belongs(digits, field):
+            continue
+        if len(digits) <= CARD_DIGITS_MAX and has_luhn_digit(digits):
+            return True
+        for length in range(CARD_DIGITS_MIN, CARD_DIGITS_MAX + 1):
+            parts = (digits[at : at + length] for at in range(len(digits) - length + 1))
+            if any(_is_known_card(part) for part in parts):
+                return True
+    return False
+
+
+def _belongs(digits: str, field: str) -> bool:
+    # Some numbers of companies and telephones are as long, and end with the digit of a card.
+    if field == "phone":
+        return normalise_phone(digits) is not None
+    return field in DOCUMENT_FIELDS and normalise_cnpj(digits) is not None
+
+
+def _is_known_card(digits: str) -> bool:
+    number = CardNumber.parse(digits)
+    return number is not None and number.brand is not CardBrand.UNKNOWN
 
 
 def typed_of(form: PayForm) -> Typed:

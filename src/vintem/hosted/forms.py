@@ -25,9 +25,9 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of a form: texts, empty where nothing was typed."""
 
 
-def read_form(call: Call, shape: type[FormT]) -> FormT:
+async def read_form(call: Call, shape: type[FormT]) -> FormT:
     """Read a call's form, or refuse all of it; a refusal never repeats what was typed."""
-    raw = call.raw
+    raw = await call.read_raw()
     media_type = raw.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if raw.body and media_type != FORM_MEDIA_TYPE:
         raise Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the form as a browser does.")

@@ -30,8 +30,12 @@ async def admit(call: Call, limit: PublicLimit, *, purpose: str = "") -> None:
 
 def check_page(call: Call, merchant: Merchant, environment: str) -> None:
     """Refuse a form that another site's page has sent."""
-    origin, host = call.headers.get(b"origin"), call.headers.get(b"host", b"").lower()
-    # A browser calls us by the name that its page is under: the page is our own.
-    if origin is not None and host and origin.lower() in {b"https://" + host, b"http://" + host}:
+    if not call.resources.is_public_url_given and _is_of_host(call):
         return
     check_origin(call, call.headers, merchant, environment)
+
+
+def _is_of_host(call: Call) -> bool:
+    """Say whether the page is under the name that we are called by, where we know no other."""
+    origin, host = call.headers.get(b"origin", b"").lower(), call.headers.get(b"host", b"").lower()
+    return bool(host) and origin in {b"https://" + host, b"http://" + host}

@@ -1,11 +1,20 @@
 """Payment links: looking at one only shows what it sells, and going on opens a session."""
 
+import re
+from dataclasses import replace
 from typing import Final
 
-from vintem.api.call import Access, Answer, Call, Route
+from vintem.api.call import Access, Answer, Call, Header, Route
 from vintem.checkout import catalogue
 from vintem.checkout import service as checkout
-from vintem.checkout.model import Appearance, Merchant, PaymentLink, Product
+from vintem.checkout.model import (
+    PAYABLE,
+    SESSION_LIFETIME,
+    Appearance,
+    Merchant,
+    PaymentLink,
+    Product,
+)
 from vintem.companies.model import Environment
 from vintem.hosted import views
 from vintem.hosted.context import brand_of, contact_of, image_of
@@ -18,6 +27,9 @@ from vintem.ledger.model import Scope
 from vintem.runtime.rate_limit import PublicLimit
 
 GONE: Final = 410
+COOKIE: Final = "vintem_session"
+
+_COOKIE: Final = re.compile(rb"(?:^|; ?)vintem_session=([0-9A-Za-z_-]{43})(?:;|$)")
 
 Found = tuple[PaymentLink, Merchant, Appearance]
 
@@ -40,6 +52,9 @@ async def open_session(call: Call) -> Answer:
     if merchant.is_suspended:
         raise Refusal(ErrorCode.COMPANY_SUSPENDED)
     resources = call.resources
+    begun = await _begun_before(call, link)
+    if begun is not None:
+        return to_page(call, begun)
     try:
         opened = await checkout.open_link(
             resources.database,
@@ -53,7 +68,32 @@ async def open_session(call: Call) -> Answer:
             raise
         return _page(call, found, views.LinkInactive(message=link.inactive_message), status=GONE)
     assert opened.token is not None, "the key of a link's session is made for it alone"
-    return to_page(call, opened.token)
+    sent = to_page(call, opened.token)
+    return replace(sent, headers=(*sent.headers, _remember(call, link, opened.token)))
+
+
+async def _begun_before(call: Call, link: PaymentLink) -> str | None:
+    """The token of the session that this browser has opened by this link and not ended."""
+    sent = _COOKIE.search(call.headers.get(b"cookie", b""))
+    if sent is None or not link.is_active_at(call.now):
+        return None
+    token = sent[1].decode()
+    public = await call.resources.sessions.read(token, call.now)
+    if public is None or public.session.scope != Scope(link.company_id, link.environment):
+        return None
+    is_open = public.session.status_at(call.now) in PAYABLE
+    return token if is_open and public.session.link_id == link.link_id else None
+
+
+def _remember(call: Call, link: PaymentLink, token: str) -> Header:
+    """Let one browser find its session again, at this link alone and not by any script."""
+    seconds = int(SESSION_LIFETIME.total_seconds())
+    is_safe = call.resources.public_url.startswith("https://")
+    cookie = (
+        f"{COOKIE}={token}; Max-Age={seconds}; Path=/l/{link.public_token}; HttpOnly; SameSite=Lax"
+        f"{'; Secure' if is_safe else ''}"
+    )
+    return b"set-cookie", cookie.encode()
 
 
 async def _find(call: Call) -> Found:

@@ -1,17 +1,19 @@
 """The page of a session: what is shown at its address, and what its other buttons do."""
 
-from datetime import timedelta
 from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Content, Handler, Header, RefusalPage, Route
+from vintem.api.checkout_coupon import try_coupon
 from vintem.checkout import catalogue, rehearsal
 from vintem.checkout import service as checkout
 from vintem.checkout.model import PageState, PublicSession
 from vintem.companies.model import Environment
 from vintem.hosted import links, payments, static
 from vintem.hosted.answers import answer_refusal, begin, reread
+from vintem.hosted.buyer import looks_like_card
 from vintem.hosted.context import NOTHING_TOLD, Told
 from vintem.hosted.forms import Form, read_form
+from vintem.hosted.guard import check_page
 from vintem.hosted.receipt import receipt_of
 from vintem.hosted.views import Action, CouponBox, CouponProblem, Simulation
 from vintem.hosted.visits import (
@@ -27,7 +29,6 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions.model import PaymentMethod, Status
 
-BUYER_KEPT: Final = timedelta(hours=24)
 TYPED_CODE_CHARACTERS_MAX: Final = 64
 
 _PDF_HEADERS: Final[tuple[Header, ...]] = (
@@ -93,8 +94,8 @@ async def apply_coupon(call: Call) -> Answer:
     typed = ""
     try:
         public = await begin(call, PublicLimit.COUPONS)
-        typed = read_form(call, CouponForm).code[:TYPED_CODE_CHARACTERS_MAX]
-        await checkout.apply_coupon(call.resources.database, public.session, typed, now=call.now)
+        typed = (await read_form(call, CouponForm)).code[:TYPED_CODE_CHARACTERS_MAX]
+        await try_coupon(call, public, typed)
     except Refusal as refusal:
         problem = _COUPON_PROBLEMS.get(refusal.code)
         if problem is None:
@@ -114,10 +115,17 @@ _COUPON_PROBLEMS: Final = {
 async def _coupon_refused(
     call: Call, refusal: Refusal, problem: CouponProblem, typed: str
 ) -> Answer:
-    public, wait = await reread(call), refusal.retry_after_seconds
+    try:
+        public = await reread(call)
+        check_page(call, public.merchant, public.environment)
+    except Refusal:
+        raise refusal from None
+    wait = refusal.retry_after_seconds
     if public.page_state not in {PageState.OPEN, PageState.DECLINED}:
         return to_page(call, call.params["token"])
-    box = CouponBox(typed=typed, problem=problem, wait_seconds=wait or 0)
+    box = CouponBox(
+        typed="" if looks_like_card(typed) else typed, problem=problem, wait_seconds=wait or 0
+    )
     return await page_answer(
         call,
         public,
@@ -132,7 +140,7 @@ async def remove_coupon(call: Call) -> Answer:
     """Price the session anew without its coupon."""
     try:
         public = await begin(call, PublicLimit.COUPONS)
-        read_form(call, NoFields)
+        await read_form(call, NoFields)
         await checkout.remove_coupon(call.resources.database, public.session, now=call.now)
     except Refusal as refusal:
         return await answer_refusal(call, refusal, Told())
@@ -143,7 +151,7 @@ async def choose_another_way(call: Call) -> Answer:
     """Let the buyer choose again how to pay."""
     try:
         public = await begin(call, PublicLimit.PAYMENTS, purpose=" to choose")
-        read_form(call, NoFields)
+        await read_form(call, NoFields)
         await checkout.choose_another_way(call.resources.database, public.session, now=call.now)
     except Refusal as refusal:
         return await answer_refusal(call, refusal, Told())
@@ -154,7 +162,7 @@ async def restart(call: Call) -> Answer:
     """Open a new session of the payment link that an ended one came from."""
     try:
         public = await begin(call, PublicLimit.LINK_SESSIONS)
-        read_form(call, NoFields)
+        await read_form(call, NoFields)
         session, resources = public.session, call.resources
         is_over = public.page_state in {PageState.EXPIRED, PageState.CANCELLED}
         if session.link_id is None or not is_over:
@@ -163,13 +171,11 @@ async def restart(call: Call) -> Answer:
             raise Refusal(ErrorCode.COMPANY_SUSPENDED)  # noqa: TRY301 - told like the others
         link = await catalogue.find_link(resources.database, session.scope, session.link_id)
         assert link is not None, "links are never deleted"
-        is_fresh = call.now < session.updated_at + BUYER_KEPT
         opened = await checkout.open_link(
             resources.database,
             resources.sealer,
             link,
             now=call.now,
-            buyer=checkout.open_buyer(resources.sealer, session) if is_fresh else None,
             correlation_id=call.correlation_id,
         )
     except Refusal as refusal:
@@ -184,7 +190,7 @@ async def simulate(call: Call) -> Answer:
         public = await begin(call, PublicLimit.PAYMENTS, purpose=" to simulate")
         if public.environment != Environment.TEST:
             raise Refusal(ErrorCode.SANDBOX_ONLY)  # noqa: TRY301 - told like the others
-        to = read_form(call, SimulateForm).to
+        to = (await read_form(call, SimulateForm)).to
         if to in set(Simulation):
             await _simulate(call, public, Simulation(to))
     except Refusal as refusal:

@@ -8,17 +8,16 @@ import msgspec
 
 from vintem.api.call import Answer, Call
 from vintem.api.card_tokens import keep_card
-from vintem.api.checkout_payment import Paid, PriceChanged, price_mark
+from vintem.api.checkout_payment import Paid, PriceChanged, price_mark, refuse_unpayable
 from vintem.api.checkout_payment import pay as pay_session
 from vintem.api.checkout_shapes import CardTokenBody, PayBody
 from vintem.api.transaction_shapes import CustomerBody, DocumentBody
 from vintem.checkout import service as checkout
-from vintem.checkout.attempts import refuse_over
 from vintem.checkout.model import Buyer as KnownBuyer
 from vintem.checkout.model import PageState, PublicSession
 from vintem.hosted import views
 from vintem.hosted.answers import WITH_NOTICE, answer_refusal, begin, reread
-from vintem.hosted.buyer import Buyer, PayForm, read_buyer, typed_of
+from vintem.hosted.buyer import Buyer, PayForm, read_buyer, typed_of, without_card_numbers
 from vintem.hosted.context import Told
 from vintem.hosted.forms import read_form
 from vintem.hosted.views import Field, Method, Notice, Problem
@@ -31,6 +30,7 @@ from vintem.transactions.model import PaymentMethod, Status
 
 UNPROCESSABLE: Final = 422
 LAST_DIGITS: Final = 4
+NO_TOKEN: Final = ""
 
 _NONCE: Final = re.compile(r"[0-9A-Za-z_-]{22}\.[0-9]{1,10}(?:-[0-9]{1,10}){3}")
 _FIELD_OF_CARD: Final[Mapping[object, tuple[Field, Problem]]] = {
@@ -47,17 +47,18 @@ async def pay(call: Call) -> Answer:
     told = Told()
     try:
         public = await begin(call, PublicLimit.PAYMENTS)
-        form = _form_of(call)
+        form = await _form_of(call)
         told = Told(typed=typed_of(form), chosen=_method_of(form))
         _refuse_stale(public, form)
         buyer = read_buyer(form, call.now)
         if isinstance(buyer, list):
             return await _ask_again(call, public, msgspec.structs.replace(told, errors=buyer))
-        order = await _order_of(call, public, buyer)
-        paid = await _pay(call, public, order, _intent_of(call, form))
+        intent = _intent_of(call, form)
+        order = await _order_of(call, public, buyer, intent)
+        paid = await _pay(call, public, order, intent)
     except Refusal as refusal:
         if refusal.code is ErrorCode.RATE_LIMIT_EXCEEDED:
-            told = _typed_in_vain(call)
+            told = await _typed_in_vain(call)
         return await _refused(call, refusal, told)
     is_declined = paid.public.page_state is PageState.DECLINED
     if paid.transaction.status is Status.FAILED and is_declined:
@@ -81,18 +82,18 @@ async def make_new_pix(call: Call) -> Answer:
     return to_page(call, call.params["token"])
 
 
-def _typed_in_vain(call: Call) -> Told:
+async def _typed_in_vain(call: Call) -> Told:
     """What was typed into a form that came too soon, so that it need not be typed again."""
     try:
-        form = read_form(call, PayForm)
+        form = without_card_numbers(await read_form(call, PayForm))
     except Refusal:
         return Told()
     return Told(typed=typed_of(form), chosen=_method_of(form))
 
 
-def _form_of(call: Call) -> PayForm:
+async def _form_of(call: Call) -> PayForm:
     try:
-        return read_form(call, PayForm)
+        return without_card_numbers(await read_form(call, PayForm))
     except Refusal as refusal:
         if refusal.code is not ErrorCode.VALIDATION_ERROR:
             raise
@@ -119,18 +120,21 @@ def _method_of(form: PayForm) -> Method | None:
     return Method(form.method) if form.method in set(Method) else None
 
 
-async def _order_of(call: Call, public: PublicSession, buyer: Buyer) -> PayBody:
-    """Turn a card into its token at once: from here on nothing holds its number."""
-    card = None
-    if buyer.card is not None:
-        refuse_over(public.session, now=call.now)
-        card = CardTokenBody((await keep_card(call, public.session.scope, buyer.card)).token)
-    return PayBody(
+async def _order_of(call: Call, public: PublicSession, buyer: Buyer, intent: Intent) -> PayBody:
+    """Turn a card that may be tried into its token: from here on nothing holds its number."""
+    order = PayBody(
         customer=buyer.customer,
         payment_method=PaymentMethod(buyer.method),
         installments=buyer.installments,
-        card=card,
     )
+    if buyer.card is None:
+        return order
+    if await checkout.find_paid_before(call.resources.database, public.session, intent):
+        # The form was sent before, and what came of it is shown: its card is not needed again.
+        return msgspec.structs.replace(order, card=CardTokenBody(NO_TOKEN))
+    refuse_unpayable(call, public, order)
+    kept = await keep_card(call, public.session.scope, buyer.card)
+    return msgspec.structs.replace(order, card=CardTokenBody(kept.token))
 
 
 def _intent_of(call: Call, form: PayForm) -> Intent:

@@ -123,7 +123,9 @@ def _page_of(
         style_nonce=style_nonce,
         form_nonce=new_form_nonce(public),
     )
-    buyer = checkout.open_buyer(call.resources.sealer, public.session)
+    # What a merchant gave is filled in. What a buyer typed is not handed to whoever has the link.
+    is_typed = public.session.payments_tried > 0
+    buyer = None if is_typed else checkout.open_buyer(call.resources.sealer, public.session)
     return page_of(public, visit, buyer=buyer, qr_svg=qr_svg, told=told)
 
 

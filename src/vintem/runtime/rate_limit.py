@@ -31,6 +31,7 @@ class PublicLimit(StrEnum):
     CARD_TOKENS = "card tokens"
     LINK_SESSIONS = "payment-link sessions"
     REFUSED_CARDS = "refused cards"
+    WRONG_CODES = "wrong coupon codes"
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):

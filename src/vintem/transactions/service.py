@@ -16,7 +16,7 @@ from vintem.kit.intent import Intent, IntentReused
 from vintem.kit.paging import PageRequest
 from vintem.ledger.model import Scope
 from vintem.providers.port import CardAcquirer, Notice
-from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
+from vintem.runtime.db import Connection, Database, DatabaseBusyError, DatabaseUnavailableError
 from vintem.runtime.group_commit import FLUSHERS, GroupCommit
 from vintem.transactions import arrivals, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
@@ -243,6 +243,9 @@ async def move_due(database: Database, *, now: datetime) -> int:
                     _due_moves(company_id, now, has_session=has_session)
                 ):
                     moved += count
+        except DatabaseBusyError as busy:
+            # Somebody holds one of this company's payments or sessions; the others go on.
+            log.info("payments are ended later", company_id=company_id, cause=str(busy))
         except DatabaseUnavailableError:
             raise
         except Exception:
