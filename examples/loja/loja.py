@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
 
+NEEDED = ("CHECKOUT_KEY", "PRODUCT_ID", "POSTBACK_SECRET")
 CALL_AGE_SECONDS_MAX = 5 * 60
 WEBHOOK_BYTES_MAX = 256 * 1024
 
@@ -170,6 +171,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=9000)
     port = parser.parse_args().port
+    missing = [name for name in NEEDED if not os.environ.get(name)]
+    if missing:
+        raise SystemExit(f"Set {', '.join(missing)} first: the README says where to find them.")
     shop = Shop(
         api_url=os.environ.get("API_URL", "http://127.0.0.1:8080"),
         checkout_key=os.environ["CHECKOUT_KEY"],

@@ -73,6 +73,10 @@ class DemoCheckout:
             "checkoutUrl": f"{base_url}/s/{self.session_token}",
         }
 
+    def link_url(self, base_url: str) -> str:
+        """Where the payment link leads."""
+        return f"{base_url}/l/{self.link_token}"
+
 
 @dataclass(frozen=True, slots=True)
 class DemoCompany:
@@ -279,11 +283,18 @@ def announce(
     if ready_file is not None:
         write_private(ready_file, {**shown(demo), **storefront.shown(base_url)})
     console.print(welcome(demo, storefront, base_url))
-    console.print("Your first call, ready to paste:\n")
-    # Printed without wrapping or markup, so that it can be copied whole.
-    line = f'curl -s {base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"'
-    console.print(line, style="bold green", soft_wrap=True, highlight=False, markup=False)
-    console.print("\n[dim]Press Ctrl-C to stop.[/]")
+    for words, line in (
+        ("A checkout to pay in your browser:", storefront.shown(base_url)["checkoutUrl"]),
+        (
+            "Your first call, ready to paste:",
+            f'curl -s {base_url}/v1/balance -H "x-api-key: {demo.keys["testSecretKey"]}"',
+        ),
+    ):
+        console.print(f"{words}\n")
+        # Printed without wrapping or markup, so that it can be copied whole.
+        console.print(line, style="bold green", soft_wrap=True, highlight=False, markup=False)
+        console.print()
+    console.print("[dim]Press Ctrl-C to stop.[/]")
 
 
 def welcome(demo: DemoCompany, storefront: DemoCheckout, base_url: str) -> Panel:
@@ -297,6 +308,6 @@ def welcome(demo: DemoCompany, storefront: DemoCheckout, base_url: str) -> Panel
     table.add_row("Test secret key", f"[yellow]{demo.keys['testSecretKey']}[/]")
     table.add_row("Test checkout key", f"[yellow]{demo.keys['testCheckoutKey']}[/]")
     table.add_row("Product", f"{storefront.product_id}, coupon {storefront.coupon_code}")
-    table.add_row("Checkout", f"[cyan]{storefront.shown(base_url)['checkoutUrl']}[/]")
-    table.add_row("Webhooks", "those of the sandbox may lead to this machine, also over http")
+    table.add_row("Payment link", f"[cyan]{storefront.link_url(base_url)}[/]")
+    table.add_row("Webhooks", "in test they may also go to this machine, over http")
     return Panel(table, title="[bold]Vintém is running[/]", border_style="green", expand=False)

@@ -56,6 +56,12 @@ async def test_a_card_is_charged_with_the_interest_of_the_table(
     assert await complaints(database) == {}
 
 
+async def test_the_receipt_names_the_cents_that_cannot_be_divided(store: Storefront) -> None:
+    visitor = Visitor.of(await store.open())
+    paid = await visitor.follow(await visitor.pay_by_card(VISA, installments="3"))
+    assert "1ª de R$ 49,98 e 2x de R$ 49,96" in paid.text
+
+
 async def test_a_boleto_is_shown_with_its_line_and_its_page(store: Storefront) -> None:
     basket = await store.open()
     visitor = Visitor.of(basket)

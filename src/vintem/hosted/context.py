@@ -389,7 +389,7 @@ def paid_of(
         card_brand=None if card is None else card.brand,
         card_last_digits=None if card is None else card.last_digits,
         installments=payment.installments,
-        installment_cents=shown.installment_amount if is_card else None,
+        installment_cents=payment.amount // payment.installments if is_card else None,
         refunded_at=(payment.refunded_at or payment.updated_at)
         if payment.refunded_amount
         else None,

@@ -78,8 +78,14 @@ def _payment_lines(public: PublicSession, paid: Paid, language: Language) -> Seq
         SheetLine(say["paid.transaction"], paid.transaction_id),
     ]
     if paid.installments > 1 and paid.installment_cents is not None:
-        each = words.money(paid.installment_cents)
-        text = say["paid.installments_of"].format(n=paid.installments, amount=each)
+        each, first = words.money(paid.installment_cents), words.money(paid.first_installment_cents)
+        text = (
+            say["paid.installments_of"].format(n=paid.installments, amount=each)
+            if first == each
+            else say["paid.installments_first"].format(
+                first=first, n=paid.installments - 1, amount=each
+            )
+        )
         lines.insert(1, SheetLine(say["paid.installments"], text))
     if paid.end_to_end_id is not None:
         lines.append(SheetLine(say["paid.end_to_end"], paid.end_to_end_id))

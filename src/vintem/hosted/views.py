@@ -376,6 +376,7 @@ class Paid(View, frozen=True, kw_only=True):
     card_last_digits: str | None = None
     installments: int = 1
     installment_cents: Cents | None = None
+    """Each but the first, which has the cents that cannot be divided."""
     refunded_at: datetime | None = None
     refunded_cents: Cents = 0
     return_url: str | None = None
@@ -383,6 +384,11 @@ class Paid(View, frozen=True, kw_only=True):
     redirects: bool = False
     """Leave for return_url by itself after the visible countdown."""
     pdf_url: str | None = None
+
+    @property
+    def first_installment_cents(self) -> Cents:
+        """What the first installment is, with the cents that cannot be divided."""
+        return self.amount_cents - (self.installments - 1) * (self.installment_cents or 0)
 
 
 class Expired(View, frozen=True, kw_only=True):
