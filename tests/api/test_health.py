@@ -73,7 +73,7 @@ async def test_keys_go_on_being_checked_after_any_fault(
 async def test_everything_is_closed_though_a_chore_has_died(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def die(_limiters: object) -> None:
+    async def die(*_limiters: object) -> None:
         raise RuntimeError("a bug of a chore")
 
     monkeypatch.setattr(resources_module, "_forget_idle", die)

@@ -37,7 +37,21 @@ WRONG = {
     "VINTEM_TRUSTED_PROXIES": ["proxy", "10.0.0.1/8", "10.0.0.0/8;192.0.2.0/24"],
     "VINTEM_SHARED_LIMITS": ["maybe", "2"],
     "VINTEM_PUBLIC_WRONG_KEYS_PER_MINUTE": ["0", "many"],
-    "VINTEM_PUBLIC_PICTURES_PER_MINUTE": ["0", "all"],
+    **{
+        f"VINTEM_PUBLIC_{name}": ["0", "all"]
+        for name in (
+            "PICTURES_PER_MINUTE",
+            "MEDIA_PER_MINUTE",
+            "READS_OF_ONE_PER_MINUTE",
+            "READS_PER_MINUTE",
+            "COUPONS_PER_MINUTE",
+            "PAYMENTS_PER_MINUTE",
+            "CARD_TOKENS_PER_MINUTE",
+            "LINK_SESSIONS_PER_MINUTE",
+            "REFUSED_CARDS_PER_HOUR",
+            "WRONG_CODES_PER_HOUR",
+        )
+    },
     "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": ["maybe", "all"],
     "VINTEM_DATABASE_CONNECTIONS": ["1", "501", "ten"],
     "VINTEM_STATEMENT_TIMEOUT_MS": ["99", "5s"],
