@@ -341,8 +341,8 @@ async def test_eight_connections_never_get_more_than_the_limit_in_any_window(
     decisions = await hammer(database, shared_limiter, company, limits=[limit], seconds=2.5)
     admitted = [microseconds(one.decided_at) for one in decisions if one.admitted]
     assert most_in_any_window(admitted, 1_000_000) == limit
-    # Three windows began within the time, or two where the first call came late; each was filled.
-    assert len(admitted) in {2 * limit, 3 * limit}
+    # Two windows at least ended within the time, each filled; the last may have been cut short.
+    assert 2 * limit <= len(admitted) <= 3 * limit
     assert len(decisions) > 10 * limit
     for decision in decisions:
         if not decision.admitted:
