@@ -18,7 +18,7 @@ from support.routes import TEST_ROUTES
 from vintem.api import reference
 from vintem.api.pipeline import Pipeline
 from vintem.api.routes import TABLE
-from vintem.hosted import pages
+from vintem.app import PAGES, REFUSAL_PAGES
 from vintem.resources import Resources, open_resources
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database
@@ -144,8 +144,8 @@ async def running_api(settings: Settings, *, shared_limits: bool = False) -> Asy
 async def serving(resources: Resources) -> AsyncIterator[str]:
     app = Pipeline(
         resources,
-        (*TABLE, *reference.routes(TABLE), *pages.ROUTES, *TEST_ROUTES),
-        refusal_pages=pages.REFUSAL_PAGES,
+        (*TABLE, *reference.routes(TABLE), *PAGES, *TEST_ROUTES),
+        refusal_pages=REFUSAL_PAGES,
     )
     listener = listen("127.0.0.1", 0)
     server = make_server(app, drain_seconds=1)

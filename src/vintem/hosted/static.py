@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from vintem.api.call import Access, Answer, Call, Content, Header, Route
-from vintem.hosted.static_files import STATIC_FILES
+from vintem.api.call import Access, Answer, Call, Content, Handler, Header, Route
+from vintem.hosted.static_files import STATIC_FILES, StaticFile
 from vintem.kit.errors import ErrorCode, Refusal
 
 _HEADERS: Final[tuple[Header, ...]] = (
@@ -19,19 +19,23 @@ _HEADERS: Final[tuple[Header, ...]] = (
 _ZIPPED: Final[Header] = (b"content-encoding", b"gzip")
 
 
-async def send_file(call: Call) -> Answer:
-    """Send a file under the name that its content gave it; it never changes."""
-    file = STATIC_FILES.get(call.path.rpartition("/")[2])
-    if file is None:
-        raise Refusal(ErrorCode.NOT_FOUND)
-    if accepts_gzip(call):
-        return Content(_zipped()[file.name], file.media_type, headers=(*_HEADERS, _ZIPPED))
-    return Content(file.body, file.media_type, headers=_HEADERS)
+def sending(files: Mapping[str, StaticFile]) -> Handler:
+    """Send files under the names that their content gave them; they never change."""
+
+    async def send_file(call: Call) -> Answer:
+        file = files.get(call.path.rpartition("/")[2])
+        if file is None:
+            raise Refusal(ErrorCode.NOT_FOUND)
+        if accepts_gzip(call):
+            return Content(_zipped(file), file.media_type, headers=(*_HEADERS, _ZIPPED))
+        return Content(file.body, file.media_type, headers=_HEADERS)
+
+    return send_file
 
 
 @cache
-def _zipped() -> Mapping[str, bytes]:
-    return {file.name: gzip.compress(file.body, mtime=0) for file in STATIC_FILES.values()}
+def _zipped(file: StaticFile) -> bytes:
+    return gzip.compress(file.body, mtime=0)
 
 
 def accepts_gzip(call: Call) -> bool:
@@ -47,7 +51,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/static/{name}.{hash}.{ext}",
-        handler=send_file,
+        handler=sending(STATIC_FILES),
         summary="A file of the hosted pages",
         group="Pages",
         access=Access.PUBLIC,

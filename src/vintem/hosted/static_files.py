@@ -20,8 +20,9 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {
 
 
 class StaticFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it is served at `/static/{name}`, and the hash by which a page demands it."""
+    """A file under the name that its content gave it, and the hash by which a page demands it."""
 
+    folder: str
     name: str
     media_type: str
     body: bytes
@@ -30,7 +31,7 @@ class StaticFile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         """Give the address of the file."""
-        return f"/static/{self.name}"
+        return f"{self.folder}/{self.name}"
 
 
 class KnownScript(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +43,13 @@ class KnownScript(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def _read(file_name: str) -> StaticFile:
-    path = FOLDER / file_name
+def read_static(path: Path, folder: str) -> StaticFile:
+    """Read a file that pages load from a folder of ours."""
     body = path.read_bytes()
     name_hash = hashlib.sha256(body).hexdigest()[:_NAME_HASH_CHARACTERS]
     digest = base64.b64encode(hashlib.sha384(body).digest()).decode()
     return StaticFile(
+        folder=folder,
         name=f"{path.stem}.{name_hash}{path.suffix}",
         media_type=_MEDIA_TYPES[path.suffix],
         body=body,
@@ -55,9 +57,9 @@ def _read(file_name: str) -> StaticFile:
     )
 
 
-STYLE: Final = _read("checkout.css")
-SCRIPT: Final = _read("checkout.js")
-ICON: Final = _read("icon.svg")
+STYLE: Final = read_static(FOLDER / "checkout.css", "/static")
+SCRIPT: Final = read_static(FOLDER / "checkout.js", "/static")
+ICON: Final = read_static(FOLDER / "icon.svg", "/static")
 
 STATIC_FILES: Final[Mapping[str, StaticFile]] = {
     static.name: static for static in (STYLE, SCRIPT, ICON)

@@ -36,6 +36,11 @@ class Prefix(StrEnum):
     API_KEY = "key"
     IDEMPOTENCY = "idem"
     DECISION = "dec"
+    PERSON = "usr"
+    SIGN_IN = "sgn"
+    INVITATION = "inv"
+    ACT = "act"
+    EXPORT = "exp"
 
 
 def new_id(prefix: Prefix) -> str:

@@ -1,0 +1,1 @@
+"""The pages from which a merchant runs a company."""

@@ -1,0 +1,119 @@
+"""One visit of a member: who it is, in which company and environment, and what they may do."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+
+from vintem.api.call import Call
+from vintem.companies.model import Environment
+from vintem.dashboard.forms import FormT, read_form
+from vintem.kit.errors import ErrorCode, Refusal
+from vintem.ledger.model import Scope
+from vintem.members.model import Permission, SignedIn, may
+from vintem.resources import Resources
+from vintem.runtime.crypto import derive
+from vintem.trail.model import Act, ActorKind
+
+ROOT: Final = "/dashboard"
+PARAMETERS_MAX: Final = 50
+USER_AGENT_CHARACTERS_MAX: Final = 200
+
+AskedT = TypeVar("AskedT", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A call of somebody who is signed in, on a page of one environment."""
+
+    call: Call
+    member: SignedIn
+    environment: Environment
+
+    @property
+    def resources(self) -> Resources:
+        """What lives as long as the process."""
+        return self.call.resources
+
+    @property
+    def scope(self) -> Scope:
+        """Whose records, and in which environment: nothing else is ever read or written."""
+        return Scope(self.member.company_id, self.environment)
+
+    @property
+    def is_test(self) -> bool:
+        """Tell whether no money is real here."""
+        return self.environment is Environment.TEST
+
+    def can(self, permission: Permission | str) -> bool:
+        """Say whether the member may do something here."""
+        return may(self.member.role, self.environment, Permission(permission))
+
+    def href(self, path: str = "", **query: object) -> str:
+        """Give the address of a page of this environment, such as `/transactions`."""
+        return address(f"{ROOT}/{self.environment}{path}", **query)
+
+    def asked(self, shape: type[AskedT]) -> AskedT:
+        """Read what the address asks for; whatever else it says is ignored."""
+        try:
+            pairs = parse_qsl(self.call.query_string.decode("ascii"), max_num_fields=PARAMETERS_MAX)
+        except ValueError:
+            return shape()
+        known = shape.__struct_fields__
+        return shape(**{name: text.strip() for name, text in pairs if name in known})
+
+    @property
+    def csrf(self) -> str:
+        """What a form must carry: it fits this browser in this company alone."""
+        key = derive(self.resources.pepper, b"forms of the dashboard")
+        what = f"{self.member.session_id} {self.member.company_id}"
+        return hmac.digest(key, what.encode(), hashlib.sha256).hex()
+
+    async def form(self, shape: type[FormT]) -> FormT:
+        """Read the form that was sent, or refuse one that no page of this visit has sent."""
+        sent = await read_form(self.call, shape)
+        if not hmac.compare_digest(sent.csrf.encode(), self.csrf.encode()):
+            raise Refusal(ErrorCode.ORIGIN_NOT_ALLOWED, "The form is of another page.")
+        return sent
+
+    def act(
+        self,
+        action: str,
+        target_type: str,
+        target_id: str,
+        *,
+        before: Mapping[str, object] | None = None,
+        after: Mapping[str, object] | None = None,
+        reason: str = "",
+    ) -> Act:
+        """Say what this member does, for the trail."""
+        agent = self.call.headers.get(b"user-agent", b"").decode("latin-1")
+        return Act(
+            company_id=self.member.company_id,
+            environment=self.environment,
+            at=self.call.now,
+            actor_kind=ActorKind.PERSON,
+            actor_id=self.member.person_id,
+            actor_name=self.member.name,
+            role=self.member.role,
+            ip=self.call.client_ip,
+            user_agent=agent[:USER_AGENT_CHARACTERS_MAX],
+            action=action,
+            target_type=target_type,
+            target_id=target_id,
+            before=before or {},
+            after=after or {},
+            reason=reason,
+            request_id=self.call.request_id,
+        )
+
+
+def address(path: str, **query: object) -> str:
+    """Write an address of ours; parameters that say nothing are left out."""
+    asked = {name: str(value) for name, value in query.items() if value not in {None, ""}}
+    written = quote(path, safe="/")
+    return f"{written}?{urlencode(asked)}" if asked else written

@@ -1,0 +1,79 @@
+"""The people of a company in front of the dashboard, over real HTTP."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from support.api import Api, HttpReply, Tenant
+from vintem.kit.clock import utc_now
+from vintem.kit.ids import new_token
+from vintem.members import service as members
+from vintem.members.model import Role
+from vintem.runtime.db import Database
+
+PASSWORD = "correta cavalo bateria grampo"
+COOKIE = "vintem_dashboard"
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser without a script, signed in as somebody or as nobody."""
+
+    api: Api
+    token: str = ""
+
+    async def get(self, path: str, **headers: str) -> HttpReply:
+        return await self._call("GET", path, headers)
+
+    async def post(self, path: str, fields: Mapping[str, str], **headers: str) -> HttpReply:
+        """Send a form with the token that the pages of this browser carry."""
+        csrf = await self.csrf()
+        return await self.post_raw(path, {"csrf": csrf, **fields}, **headers)
+
+    async def post_raw(self, path: str, fields: Mapping[str, str], **headers: str) -> HttpReply:
+        return await self._call("POST", path, headers, fields)
+
+    async def csrf(self) -> str:
+        reply = await self.get("/dashboard/test/security")
+        found = re.search(r'name="csrf" value="([0-9a-f]{64})"', reply.body.decode())
+        assert found, reply.body
+        return found[1]
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> HttpReply:
+        cookies = {"cookie": f"{COOKIE}={self.token}"} if self.token else {}
+        async with self.api.session.request(
+            method,
+            self.api.base_url + path,
+            data=fields,
+            headers={**cookies, **headers},
+            allow_redirects=False,
+        ) as response:
+            return HttpReply(response.status, response.headers, await response.read())
+
+
+async def sign_in(api: Api, database: Database, tenant: Tenant, role: Role) -> Browser:
+    """Let a new person with a role sit down at a browser."""
+    person_id = await members.create_person(
+        database,
+        tenant.company.company_id,
+        email=f"{role}-{new_token()[:8].lower()}@loja.example",
+        name=f"Pessoa {role}",
+        password=PASSWORD,
+        role=role,
+        now=utc_now(),
+    )
+    token = await members.begin(
+        database,
+        person_id=person_id,
+        company_id=tenant.company.company_id,
+        ip="203.0.113.9",
+        user_agent="test",
+        now=utc_now(),
+    )
+    return Browser(api, token)
