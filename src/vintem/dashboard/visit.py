@@ -14,7 +14,7 @@ from vintem.companies.model import Environment
 from vintem.dashboard.forms import FormT, read_form
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
-from vintem.members.model import Permission, SignedIn, may
+from vintem.members.model import AGE_MAX, IDLE_MAX, Permission, SignedIn, may
 from vintem.resources import Resources
 from vintem.runtime.crypto import derive
 from vintem.trail.model import Act, ActorKind
@@ -49,6 +49,12 @@ class Visit:
         """Tell whether no money is real here."""
         return self.environment is Environment.TEST
 
+    @property
+    def seconds_left(self) -> int:
+        """How long this visit lasts if nothing more is asked for."""
+        age_left = self.member.signed_in_at + AGE_MAX - self.call.now
+        return int(min(IDLE_MAX, age_left).total_seconds())
+
     def can(self, permission: Permission | str) -> bool:
         """Say whether the member may do something here."""
         return may(self.member.role, self.environment, Permission(permission))
@@ -59,12 +65,9 @@ class Visit:
 
     def asked(self, shape: type[AskedT]) -> AskedT:
         """Read what the address asks for; whatever else it says is ignored."""
-        try:
-            pairs = parse_qsl(self.call.query_string.decode("ascii"), max_num_fields=PARAMETERS_MAX)
-        except ValueError:
-            return shape()
         known = shape.__struct_fields__
-        return shape(**{name: text.strip() for name, text in pairs if name in known})
+        asked = query_of(self.call)
+        return shape(**{name: text.strip() for name, text in asked.items() if name in known})
 
     @property
     def csrf(self) -> str:
@@ -110,6 +113,14 @@ class Visit:
             reason=reason,
             request_id=self.call.request_id,
         )
+
+
+def query_of(call: Call) -> dict[str, str]:
+    """Read the parameters of an address, the last of each name; nothing where they are broken."""
+    try:
+        return dict(parse_qsl(call.query_string.decode("ascii"), max_num_fields=PARAMETERS_MAX))
+    except ValueError:
+        return {}
 
 
 def address(path: str, **query: object) -> str:
