@@ -7,7 +7,7 @@ from vintem.resources import Resources
 
 NAME: Final = "vintem_dashboard"
 SECURE_NAME: Final = f"__Secure-{NAME}"
-"""Browsers take a cookie of such a name over https alone, so that nobody on the way can plant it."""
+"""Browsers take a cookie of such a name over https alone: nobody on the way can plant it."""
 PATH: Final = "/dashboard"
 
 

@@ -12,6 +12,7 @@ from vintem.kit.errors import Refusal
 from vintem.members import service as members
 from vintem.members.model import Permission, SignedIn
 from vintem.runtime.rate_limit import PublicLimit
+from vintem.trail import service as trail
 
 VisitHandler = Callable[[Visit], Awaitable[Answer]]
 
@@ -90,6 +91,9 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
             return to_sign_in(call)
         visit = Visit(call, member, environment)
         if not visit.can(page.permission):
+            act = visit.act("permission.denied", "page", page.path, reason=page.permission)
+            async with call.resources.database.atomic() as block:
+                await trail.record(block, act)
             return forbidden(visit)
         try:
             return await page.handler(visit)

@@ -12,13 +12,16 @@ from vintem.dashboard.cookies import cookie_of, given, taken_back
 from vintem.dashboard.forms import Form, read_form
 from vintem.dashboard.page import Page, find_member, open_sent, open_shown, sent, shown
 from vintem.dashboard.said import SAID
-from vintem.dashboard.visit import ROOT, Visit, address, query_of
+from vintem.dashboard.visit import ROOT, Visit, act_of, address, query_of
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members import entry, second_factor
 from vintem.members import service as members
 from vintem.members.entry import Verdict
 from vintem.members.model import EMAIL_CHARACTERS_MAX, Permission, Person
 from vintem.members.passwords import CHARACTERS_MAX
+from vintem.runtime.db import Connection
+from vintem.trail import service as trail
+from vintem.trail.model import Act
 
 FIRST_PAGE: Final = f"{ROOT}/test"
 REFUSAL_SECONDS_MIN: Final = 0.4
@@ -86,6 +89,8 @@ async def sign_in(call: Call) -> Answer:
     )
     if knock.verdict is not Verdict.RIGHT:
         is_wrong = knock.verdict is Verdict.WRONG
+        if knock.person is not None:
+            await note_refused(call, knock.person, reason=f"password {knock.verdict.value}")
         await asyncio.sleep(refuse_at - asyncio.get_running_loop().time())
         return _form(
             call,
@@ -119,6 +124,7 @@ async def give_code(call: Call) -> Answer:
         now=call.now,
     )
     if not is_right:
+        await note_refused(call, person, reason="code wrong")
         return _code_form(call, promise=form.promise, wanted=wanted, error=_WRONG_CODE, status=422)
     return await enter(call, person, wanted=wanted)
 
@@ -140,7 +146,40 @@ async def enter(call: Call, person: Person, *, wanted: str = "") -> Answer:
             user_agent=call.headers.get(b"user-agent", b"").decode("latin-1"),
             now=call.now,
         )
+        await trail.record(block, await _act(call, block, person, company_id, "sign-in.done"))
     return go(wanted or FIRST_PAGE, headers=(given(call, token),))
+
+
+async def note_refused(call: Call, person: Person, *, reason: str) -> None:
+    """Write into the trail of a person's company that they, or somebody else, did not come in."""
+    async with call.resources.database.atomic() as block:
+        company_id = await members.company_to_enter(block, person.person_id)
+        if company_id is not None:
+            act = await _act(call, block, person, company_id, "sign-in.refused", reason=reason)
+            await trail.record(block, act)
+
+
+async def _act(
+    call: Call,
+    block: Connection,
+    person: Person,
+    company_id: int,
+    action: str,
+    *,
+    reason: str = "",
+) -> Act:
+    role = await members.find_role(block, company_id, person.person_id)
+    return act_of(
+        call,
+        company_id=company_id,
+        person_id=person.person_id,
+        name=person.name,
+        role=role or "",
+        action=action,
+        target_type="person",
+        target_id=person.person_id,
+        reason=reason,
+    )
 
 
 async def sign_out(visit: Visit) -> Answer:
@@ -149,6 +188,7 @@ async def sign_out(visit: Visit) -> Answer:
     database = visit.resources.database
     async with database.atomic() as block:
         await members.end(block, cookie_of(visit.call), now=visit.call.now)
+        await trail.record(block, visit.act("sign-in.ended", "person", visit.member.person_id))
     return go(address(f"{ROOT}/sign-in", said="signed-out"), headers=(taken_back(visit.call),))
 
 
@@ -161,6 +201,18 @@ async def change_company(visit: Visit) -> Answer:
         )
         if company_id is None:
             raise Refusal(ErrorCode.NOT_FOUND)
+        role = await members.find_role(block, company_id, visit.member.person_id)
+        act = act_of(
+            visit.call,
+            company_id=company_id,
+            person_id=visit.member.person_id,
+            name=visit.member.name,
+            role=role or "",
+            action="sign-in.changed-company",
+            target_type="person",
+            target_id=visit.member.person_id,
+        )
+        await trail.record(block, act)
     return go(visit.href())
 
 
@@ -180,17 +232,17 @@ def own_path(text: str) -> str:
 
 def check_same_site(call: Call) -> None:
     """Refuse a form that another site's page has sent."""
-    site = call.headers.get(b"sec-fetch-site", b"same-origin")
+    site = call.headers.get(b"sec-fetch-site")
     origin = call.headers.get(b"origin")
     resources = call.resources
     own = {own_origin(resources.public_url).encode()}
     if not resources.is_public_url_given:
         host = call.headers.get(b"host", b"").lower()
         own |= {b"http://" + host, b"https://" + host}
-    is_own = (
-        origin is None or origin.lower() in own or (origin == b"null" and site == b"same-origin")
-    )
-    if site not in {b"same-origin", b"none"} or not is_own:
+    if site == b"same-origin":
+        # A page that tells nobody where it is says so even to us; its browser knows.
+        own.add(b"null")
+    if site not in {None, b"same-origin", b"none"} or not (origin is None or origin in own):
         raise Refusal(ErrorCode.ORIGIN_NOT_ALLOWED)
 
 

@@ -94,25 +94,57 @@ class Visit:
         reason: str = "",
     ) -> Act:
         """Say what this member does, for the trail."""
-        agent = self.call.headers.get(b"user-agent", b"").decode("latin-1")
-        return Act(
+        return act_of(
+            self.call,
             company_id=self.member.company_id,
             environment=self.environment,
-            at=self.call.now,
-            actor_kind=ActorKind.PERSON,
-            actor_id=self.member.person_id,
-            actor_name=self.member.name,
+            person_id=self.member.person_id,
+            name=self.member.name,
             role=self.member.role,
-            ip=self.call.client_ip,
-            user_agent=agent[:USER_AGENT_CHARACTERS_MAX],
             action=action,
             target_type=target_type,
             target_id=target_id,
-            before=before or {},
-            after=after or {},
+            before=before,
+            after=after,
             reason=reason,
-            request_id=self.call.request_id,
         )
+
+
+def act_of(
+    call: Call,
+    *,
+    company_id: int,
+    person_id: str,
+    name: str,
+    role: str,
+    action: str,
+    target_type: str,
+    target_id: str,
+    environment: str = "",
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+    reason: str = "",
+) -> Act:
+    """Say what a person does at a browser, for the trail of a company; perhaps in neither place."""
+    agent = call.headers.get(b"user-agent", b"").decode("latin-1")
+    return Act(
+        company_id=company_id,
+        environment=environment,
+        at=call.now,
+        actor_kind=ActorKind.PERSON,
+        actor_id=person_id,
+        actor_name=name,
+        role=role,
+        ip=call.client_ip,
+        user_agent=agent[:USER_AGENT_CHARACTERS_MAX],
+        action=action,
+        target_type=target_type,
+        target_id=target_id,
+        before=before or {},
+        after=after or {},
+        reason=reason,
+        request_id=call.request_id,
+    )
 
 
 def query_of(call: Call) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from vintem.kit.ids import Prefix, new_id, new_token
 from vintem.members import proof_store, second_factor, store
-from vintem.members.model import AGE_MAX, IDLE_MAX, Browser, Person, Role, SignedIn
+from vintem.members.model import AGE_MAX, IDLE_MAX, Browser, Member, Person, Role, SignedIn
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection
 
@@ -57,6 +57,11 @@ async def add_member(
 ) -> None:
     """Let a person that signs in already be a member of one more company."""
     await store.insert_member(db, company_id=company_id, person_id=person_id, role=role, now=now)
+
+
+async def list_members(db: Connection, company_id: int) -> Sequence[Member]:
+    """A company's team, the owner first."""
+    return await store.list_members(db, company_id)
 
 
 async def find_person(db: Connection, email: str) -> Person | None:
