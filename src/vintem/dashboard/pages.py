@@ -3,7 +3,7 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import home, security, sign_in
+from vintem.dashboard import home, invitations, recovery, security, sign_in, team
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -14,6 +14,7 @@ PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *team.PAGES,
 )
 
 
@@ -29,6 +30,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
     ),
     *sign_in.ROUTES,
+    *recovery.ROUTES,
+    *invitations.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 
