@@ -1,16 +1,27 @@
 """The table of the dashboard's pages."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Handler, RefusalPage, Route
-from vintem.dashboard import home
+from vintem.dashboard import exports, home, trail
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
+from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, routes_of
 from vintem.dashboard.visit import ROOT
 from vintem.hosted.static import sending
 
-PAGES: Final[tuple[Page, ...]] = (*home.PAGES,)
+PAGES: Final[tuple[Page, ...]] = (
+    *home.PAGES,
+    *trail.PAGES,
+    *exports.PAGES,
+)
+
+EXPORTS: Final[Mapping[str, AnyExport]] = {
+    page.export.what: page.export for page in PAGES if page.export is not None
+}
+"""Every list that can be had as a file, as the worker finds it."""
 
 
 async def enter(call: Call) -> Answer:

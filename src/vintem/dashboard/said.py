@@ -5,4 +5,9 @@ from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
     "signed-out": "Você saiu.",
+    "export-waiting": "A lista é longa: o arquivo é preparado e aparece aqui em instantes.",
+    "company-saved": "Dados da empresa salvos.",
+    "methods-saved": "Métodos e parcelas salvos.",
+    "domain-added": "Domínio incluído.",
+    "domain-removed": "Domínio removido.",
 }
