@@ -32,8 +32,9 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 async def no_rows(*_: object) -> AsyncIterator[tuple[Cell, ...]]:
-    for none in ():
-        yield none
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    for row in rows:
+        yield row
 
 
 SALES = Export(
