@@ -178,7 +178,7 @@ async def test_every_act_that_the_dashboard_writes_is_about_a_known_subject() ->
 def test_people_and_personal_data_are_for_those_who_see_all(role: Role) -> None:
     seen = subjects_of(role, may_see_all=False)
     assert seen
-    assert {"member", "invitation", "sign_in", "personal", "customer"}.isdisjoint(seen)
+    assert {"member", "invitation", "sign-in", "personal", "customer"}.isdisjoint(seen)
 
 
 async def test_signed_out_nothing_of_it_is_shown(api: Api) -> None:

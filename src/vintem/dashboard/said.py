@@ -10,4 +10,5 @@ SAID: Final[Mapping[str, str]] = {
     "methods-saved": "Métodos e parcelas salvos.",
     "domain-added": "Domínio incluído.",
     "domain-removed": "Domínio removido.",
+    "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }
