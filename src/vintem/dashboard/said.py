@@ -15,5 +15,10 @@ SAID: Final[Mapping[str, str]] = {
     "role-changed": "A função foi alterada.",
     "member-removed": "A pessoa foi removida da equipe e desconectada.",
     "ownership-transferred": "A empresa tem um novo proprietário. Você agora é da Administração.",
+    "export-waiting": "A lista é longa: o arquivo é preparado e aparece aqui em instantes.",
+    "company-saved": "Dados da empresa salvos.",
+    "methods-saved": "Métodos e parcelas salvos.",
+    "domain-added": "Domínio incluído.",
+    "domain-removed": "Domínio removido.",
     "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }
