@@ -3,7 +3,16 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import home, security, sign_in
+from vintem.dashboard import (
+    approvals,
+    balance,
+    home,
+    security,
+    sign_in,
+    statement,
+    withdrawal_rules,
+    withdrawals,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -12,6 +21,11 @@ from vintem.hosted.static import sending
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
+    *balance.PAGES,
+    *statement.PAGES,
+    *withdrawals.PAGES,
+    *withdrawal_rules.PAGES,
+    *approvals.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
 )
