@@ -4,7 +4,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import exports, home, invitations, recovery, security, sign_in, team, trail
+from vintem.dashboard import (
+    approvals,
+    balance,
+    exports,
+    home,
+    invitations,
+    recovery,
+    security,
+    sign_in,
+    statement,
+    team,
+    trail,
+    withdrawal_rules,
+    withdrawals,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.files import FILES, PATH
@@ -14,6 +28,11 @@ from vintem.hosted.static import sending
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
+    *balance.PAGES,
+    *statement.PAGES,
+    *withdrawals.PAGES,
+    *withdrawal_rules.PAGES,
+    *approvals.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
     *team.PAGES,

@@ -20,5 +20,12 @@ SAID: Final[Mapping[str, str]] = {
     "methods-saved": "Métodos e parcelas salvos.",
     "domain-added": "Domínio incluído.",
     "domain-removed": "Domínio removido.",
+    "withdrawal-made": "Saque pedido. O valor já está reservado.",
+    "withdrawal-waits": "Saque pedido. Ele aguarda a aprovação de outra pessoa.",
+    "withdrawal-cancelled": "Saque cancelado. O valor voltou ao saldo.",
+    "withdrawal-approved": "Saque aprovado. Ele é enviado agora.",
+    "withdrawal-approved-alone": "Saque aprovado. Ele é enviado depois do prazo de espera.",
+    "withdrawal-rejected": "Saque rejeitado. O valor voltou ao saldo.",
+    "withdrawal-rules-saved": "Regras de saque mudadas.",
     "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }

@@ -1,13 +1,13 @@
 """What happens to money; every function runs inside the caller's atomic block."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import structlog
 
 from vintem.kit.clock import business_day
-from vintem.ledger import payout_store, recipes, store
+from vintem.ledger import payout_store, recipes, statement_store, store
 from vintem.ledger.model import (
     BALANCED,
     Account,
@@ -21,6 +21,7 @@ from vintem.ledger.model import (
     Resolution,
     Scope,
     Split,
+    StatementFilter,
     StatementLine,
     Taken,
 )
@@ -29,6 +30,7 @@ from vintem.runtime.group_commit import GroupCommit
 
 log = structlog.get_logger()
 
+OVERTAKEN_MAX: Final = timedelta(hours=1)
 RELEASES_AT_ONCE_MAX: Final = 200
 READS_AT_ONCE_MAX: Final = 256
 WAITING_AT_FIRST_MAX: Final = 50
@@ -267,7 +269,28 @@ async def statement(
     db: Connection, scope: Scope, *, before: int | None, rows_max: int
 ) -> Sequence[StatementLine]:
     """The movements of the available balance, the newest first."""
-    return await store.list_statement(db, scope, before=before, rows_max=rows_max)
+    return await statement_store.list_statement(db, scope, before=before, rows_max=rows_max)
+
+
+async def filtered_statement(
+    db: Connection, scope: Scope, wanted: StatementFilter, *, before: int | None, rows_max: int
+) -> Sequence[StatementLine]:
+    """The movements of the available balance of a kind or a time, the newest first.
+
+    Movements are numbered in the order of their commits, which is almost that of their moments: a
+    time is looked up in the numbers, with room on both sides for what was overtaken.
+    """
+    first, last = 0, before
+    if wanted.created_from is not None:
+        moment = wanted.created_from - OVERTAKEN_MAX
+        first = await statement_store.find_statement_number(db, scope, moment)
+    if wanted.created_before is not None:
+        moment = wanted.created_before + OVERTAKEN_MAX
+        ends = await statement_store.find_statement_number(db, scope, moment) + 1
+        last = ends if before is None else min(before, ends)
+    return await statement_store.list_filtered_statement(
+        db, scope, wanted, after=first, before=last, rows_max=rows_max
+    )
 
 
 async def _post(block: Connection, postings: Sequence[Posting], now: datetime) -> None:
