@@ -18,12 +18,18 @@ from vintem.api.call import (
     Call,
     Content,
     Header,
-    Processed,
     RawRequest,
     RefusalPage,
     Route,
 )
 from vintem.api.client_ip import find_client_ip
+from vintem.api.headers import (
+    join_repeated,
+    limit_headers,
+    processed_at_header,
+    processed_headers,
+)
+from vintem.api.request_note import note_request
 from vintem.api.router import MethodNotAllowed, Router
 from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
 from vintem.kit.clock import public_time
@@ -108,6 +114,7 @@ class Exchange:
     __slots__ = (
         "_headers",
         "_is_body_read",
+        "_raw_body",
         "_receive",
         "_refusal_pages",
         "_reply_headers",
@@ -136,6 +143,7 @@ class Exchange:
         self._receive = receive
         self._refusal_pages = refusal_pages
         self._is_body_read = False
+        self._raw_body = b""
         self._headers: Mapping[bytes, bytes] = dict(scope["headers"])
         if len(self._headers) != len(scope["headers"]):
             self._headers = join_repeated(scope["headers"])
@@ -260,7 +268,7 @@ class Exchange:
             )
 
     async def _read_request(self, route: Route) -> None:
-        raw = await self._read_body()
+        raw = self._raw_body = await self._read_body()
         # An optional body that is left out says the same as an empty object.
         value: object = {}
         if raw or not route.is_body_optional:
@@ -396,7 +404,7 @@ class Exchange:
         elif isinstance(refusal, TooManyWrongKeys):
             headers += limit_headers(refusal.decision)
         elif isinstance(refusal, IntentReused):
-            headers.append(_processed_at_header(refusal.processed_at))
+            headers.append(processed_at_header(refusal.processed_at))
         return status, headers, content
 
     def _refusal(self, refusal: Refusal, status: int) -> tuple[int, list[Header], bytes]:
@@ -457,6 +465,9 @@ class Exchange:
                 admitted=decision.decided_at if decision and decision.admitted else None,
             )
         )
+        if caller is not None:
+            remaining = None if decision is None else decision.remaining
+            note_request(call, caller, route, status, self.code, seconds, remaining, self._raw_body)
 
     @property
     def _route_name(self) -> str:
@@ -464,32 +475,3 @@ class Exchange:
 
 
 _TOO_LARGE: Final = f"The body is larger than {body.BODY_BYTES_MAX // 1024} KiB."
-
-
-def join_repeated(headers: Sequence[Header]) -> Mapping[bytes, bytes]:
-    """Read a header that is sent several times as one list, so that none of them is chosen."""
-    values: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        values.setdefault(name, []).append(value)
-    return {name: b", ".join(listed) for name, listed in values.items()}
-
-
-def limit_headers(decision: Decision) -> Sequence[Header]:
-    """Tell the caller how much of a limit is left."""
-    return (
-        (b"x-ratelimit-limit", b"%d" % decision.limit),
-        (b"x-ratelimit-remaining", b"%d" % decision.remaining),
-        (b"x-ratelimit-reset", b"%d" % decision.reset),
-    )
-
-
-def processed_headers(processed: Processed) -> Sequence[Header]:
-    """Tell the caller whether the answer repeats an earlier one."""
-    return (
-        (b"x-idempotency-replayed", b"true" if processed.is_replay else b"false"),
-        _processed_at_header(processed.at),
-    )
-
-
-def _processed_at_header(moment: datetime) -> Header:
-    return (b"x-idempotency-processed-at", public_time(moment).encode())

@@ -39,7 +39,15 @@ from vintem.runtime.names import NamesBusyError
 from vintem.runtime.outbound import ForbiddenAddressError
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.listing import DeliveryFilter
-from vintem.webhooks.model import EVERY_EVENT, REPLAY_MAX, Attempt, Delivery, Endpoint, State
+from vintem.webhooks.model import (
+    EVERY_EVENT,
+    REPLAY_MAX,
+    Attempt,
+    Delivery,
+    Endpoint,
+    State,
+    correlation_id_in,
+)
 from vintem.webhooks.service import Place, Wishes
 from vintem.webhooks.signing import headers_of
 
@@ -289,7 +297,10 @@ def _shown_delivery(delivery: Delivery) -> DeliveryReply:
 
 def _sent(delivery: Delivery, attempt: Attempt) -> SentReply:
     headers = headers_of(
-        message_id=delivery.event_id, timestamp=attempt.signed_at, signature=attempt.signature
+        message_id=delivery.event_id,
+        timestamp=attempt.signed_at,
+        signature=attempt.signature,
+        correlation_id=correlation_id_in(delivery.body),
     )
     return SentReply(attempt.url, headers, delivery.body)
 
