@@ -134,6 +134,28 @@ async def find_healths(
     return {row["lane"]: Health(row["tries"], row["taken"], row["slow"]) for row in rows}
 
 
+async def find_newest_of(
+    db: Connection, company_id: int, environment: str, event_id: str
+) -> str | None:
+    """The newest delivery of an event, to whichever address."""
+    lanes = await _lanes(db, company_id, environment, "")
+    found: str | None = await db.fetchval(
+        """
+        select d.delivery_id from webhook_event e
+        cross join unnest($4::text[]) as l (lane)
+        join webhook_delivery d on d.company_id = e.company_id and d.lane = l.lane
+            and d.entity_id = e.entity_id and d.sequence = e.sequence
+        where e.company_id = $1 and e.environment = $2 and e.event_id = $3
+        order by d.created_at desc, d.delivery_id desc limit 1
+        """,
+        company_id,
+        environment,
+        event_id,
+        list(lanes),
+    )
+    return found
+
+
 async def _lanes(
     db: Connection, company_id: int, environment: str, endpoint_id: str
 ) -> Sequence[str]:

@@ -27,7 +27,15 @@ from vintem.webhooks.model import (
     Secrets,
     event_of,
 )
-from vintem.webhooks.search import Found, Health, Search, Sought, find_healths, search
+from vintem.webhooks.search import (
+    Found,
+    Health,
+    Search,
+    Sought,
+    find_healths,
+    find_newest_of,
+    search,
+)
 from vintem.webhooks.signing import new_secret
 
 log = structlog.get_logger()
@@ -294,6 +302,11 @@ async def search_deliveries(
 ) -> Found:
     """Show a page of the deliveries to all addresses of a company."""
     return await search(db, place.company_id, place.environment, wanted, rows_max=rows_max)
+
+
+async def find_by_event(db: Connection, place: Place, event_id: str) -> str | None:
+    """Find the newest delivery of an event."""
+    return await find_newest_of(db, place.company_id, place.environment, event_id)
 
 
 async def healths(
