@@ -28,4 +28,5 @@ SAID: Final[Mapping[str, str]] = {
     "released-nothing": "Não havia nada agendado para liberar.",
     "sink-created": "Endereço de teste cadastrado como webhook.",
     "sink-changed": "O endereço de teste responde assim a partir de agora.",
+    "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }
