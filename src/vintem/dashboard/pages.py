@@ -3,7 +3,17 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import home, security, sign_in
+from vintem.dashboard import (
+    deliveries,
+    home,
+    keys,
+    requests,
+    sandbox,
+    security,
+    sign_in,
+    simulators,
+    webhooks,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -14,6 +24,12 @@ PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *keys.PAGES,
+    *webhooks.PAGES,
+    *deliveries.PAGES,
+    *requests.PAGES,
+    *simulators.PAGES,
+    *sandbox.PAGES,
 )
 
 
