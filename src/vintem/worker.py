@@ -15,6 +15,7 @@ from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
 from vintem.members import service as members
+from vintem.requests import service as requests
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
@@ -23,6 +24,7 @@ from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 from vintem.webhooks import dispatch as deliveries
 from vintem.webhooks import service as webhooks
+from vintem.webhooks import sink
 from vintem.webhooks.dispatch import Dispatcher
 from vintem.withdrawals import dispatch
 
@@ -142,6 +144,16 @@ async def forget_old_exports(resources: Resources) -> int:
     return await exports.forget_old(resources.database, now=utc_now())
 
 
+async def forget_old_requests(resources: Resources) -> int:
+    """Delete the calls that are older than they are kept."""
+    return await requests.forget_old(resources.database, now=utc_now())
+
+
+async def forget_sink_calls(resources: Resources) -> int:
+    """Delete what arrived at the sandbox's own webhook addresses a day ago."""
+    return await sink.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("due sessions", 0.5, end_sessions),
@@ -161,6 +173,8 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
     Duty("old sign-ins", 600.0, forget_sign_ins),
     Duty("old exports", 600.0, forget_old_exports),
+    Duty("old sink calls", 600.0, forget_sink_calls),
+    Duty("old requests", 3_600.0, forget_old_requests),
 )
 
 

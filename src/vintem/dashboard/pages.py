@@ -7,15 +7,21 @@ from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
     approvals,
     balance,
+    deliveries,
     exports,
     home,
     invitations,
+    keys,
     recovery,
+    requests,
+    sandbox,
     security,
     sign_in,
+    simulators,
     statement,
     team,
     trail,
+    webhooks,
     withdrawal_rules,
     withdrawals,
 )
@@ -38,6 +44,12 @@ PAGES: Final[tuple[Page, ...]] = (
     *team.PAGES,
     *trail.PAGES,
     *exports.PAGES,
+    *keys.PAGES,
+    *webhooks.PAGES,
+    *deliveries.PAGES,
+    *requests.PAGES,
+    *simulators.PAGES,
+    *sandbox.PAGES,
 )
 
 EXPORTS: Final[Mapping[str, AnyExport]] = {

@@ -1,7 +1,6 @@
 """What integrators, providers and the worker can have done to payments."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
@@ -9,7 +8,6 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from vintem.brazil.br_code import end_to_end_id
 from vintem.companies.model import ImplicitProtection
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused
@@ -40,12 +38,11 @@ from vintem.transactions.model import (
     check_refund,
 )
 from vintem.transactions.phases import Desk, refuse_other_intent
+from vintem.transactions.rehearsal import REASONS, sandbox_transfer
 
 log = structlog.get_logger()
 
-SANDBOX_ISPB: Final = "99999999"
 DUE_AT_ONCE_MAX: Final = 100
-END_TO_END_SUFFIX_CHARACTERS: Final = 11
 ANSWER_POLL_SECONDS: Final = 0.05
 
 
@@ -134,8 +131,7 @@ class Transactions:
         """Force a legal move, as the provider, an analyst or a dispute would."""
         if status is Status.PAID:
             # A name of its own for each call: whoever finds it on the payment has made it.
-            suffix = secrets.token_hex(END_TO_END_SUFFIX_CHARACTERS)[:END_TO_END_SUFFIX_CHARACTERS]
-            name = end_to_end_id(ispb=SANDBOX_ISPB, moment=now, suffix=suffix)
+            name = sandbox_transfer(now)
             confirmed = await self.confirm(Payment(scope, transaction_id, name, now))
             # A group is tried again when its connection breaks, perhaps after its commit.
             if confirmed.is_moved or confirmed.transaction.end_to_end_id == name:
@@ -184,13 +180,6 @@ class Transactions:
             return made, False
 
         return await self._database.atomically(refund)
-
-
-REASONS: Final = {
-    Status.BLOCKED: StatusReason.RISK,
-    Status.FAILED: StatusReason.PROVIDER,
-    Status.CANCELLED: StatusReason.PROVIDER,
-}
 
 
 async def get(db: Connection, scope: Scope, transaction_id: str) -> Transaction:
