@@ -1,7 +1,6 @@
 """How statuses and methods are said to people, and in which tone a page shows them."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from vintem.checkout.model import SessionStatus
@@ -72,7 +71,3 @@ DELIVERY: Final[Mapping[State, Said]] = {
     State.FAILED: Said("Falhou", "bad"),
     State.ENDED: Said("Encerrada"),
 }
-TABLES: Final[tuple[Mapping[StrEnum, object], ...]] = (
-    *(TRANSACTION, REASON, METHOD, REFUND, SESSION, WITHDRAWAL, WITHDRAWAL_METHOD, DELIVERY),
-)
-"""All of them: each has a word for every value of its kind."""
