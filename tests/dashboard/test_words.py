@@ -7,7 +7,6 @@ import pytest
 from vintem.dashboard import statuses
 from vintem.dashboard.masks import mask_document, mask_email, mask_name, mask_phone
 
-
 TABLES = [table for name, table in vars(statuses).items() if name.isupper()]
 
 
