@@ -28,6 +28,7 @@ from vintem.webhooks.model import (
     event_of,
 )
 from vintem.webhooks.signing import new_secret
+from vintem.webhooks.statements import postback_lane
 
 log = structlog.get_logger()
 
@@ -276,16 +277,27 @@ async def get_delivery(db: Connection, place: Place, delivery_id: str) -> Delive
     return found
 
 
-async def resend(database: Database, place: Place, delivery_id: str, *, now: datetime) -> Delivery:
+async def resend(db: Connection, place: Place, delivery_id: str, *, now: datetime) -> Delivery:
     """Try a delivery again from the start, with the same event under the same id."""
     is_renewed = await delivery_store.renew_delivery(
-        database, place.company_id, place.environment, delivery_id, now=now
+        db, place.company_id, place.environment, delivery_id, now=now
     )
     if is_renewed is None:
         raise Refusal(ErrorCode.DELIVERY_NOT_FOUND)
     if not is_renewed:
         raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
-    return await get_delivery(database, place, delivery_id)
+    return await get_delivery(db, place, delivery_id)
+
+
+async def deliveries_of(
+    db: Connection, place: Place, entity_ids: Sequence[str], *, postback_url: str | None
+) -> Sequence[Delivery]:
+    """What was told of records, to the endpoints that are registered and to their postbackUrl."""
+    endpoints = await store.list_endpoints(db, place.company_id, place.environment)
+    lanes = [each.endpoint_id for each in endpoints]
+    if postback_url is not None:
+        lanes.append(postback_lane(place.environment, postback_url))
+    return await listing.list_deliveries_of(db, place.company_id, entity_ids, lanes)
 
 
 async def replay(
