@@ -138,6 +138,11 @@ async def create_session(
     return Opened(earlier, None)
 
 
+async def find_session(db: Connection, scope: Scope, session_id: str) -> Session | None:
+    """Find a session by its id, as its company does."""
+    return await store.find(db, scope, session_id)
+
+
 async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Session | None:
     """Find the session that an intent opened before; refuse the key of another intent."""
     session = await store.find_by_key(db, scope, intent.key)

@@ -3,7 +3,16 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import home, security, sign_in
+from vintem.dashboard import (
+    customers,
+    home,
+    search,
+    security,
+    sessions,
+    sign_in,
+    transaction,
+    transactions,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -12,6 +21,11 @@ from vintem.hosted.static import sending
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
+    *transactions.PAGES,
+    *transaction.PAGES,
+    *sessions.PAGES,
+    *customers.PAGES,
+    *search.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
 )

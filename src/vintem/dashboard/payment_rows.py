@@ -1,4 +1,4 @@
-"""Payments as lines of the dashboard's tables: words, and people as far as a member may see them."""
+"""Payments as lines of the dashboard: words, and people as far as a member may see them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -66,7 +66,7 @@ class PaymentRow(msgspec.Struct, frozen=True):
 async def rows_of(
     visit: Visit, transactions: Sequence[Transaction], *, is_masked: bool | None = None
 ) -> Sequence[PaymentRow]:
-    """Write payments as lines, their buyers as far as the member may see them if nothing is said."""
+    """Write payments as lines; if nothing is said, buyers as far as the member may see them."""
     session_ids = [each.checkout_session_id for each in transactions if each.checkout_session_id]
     links: Mapping[str, str | None] = {}
     if session_ids:

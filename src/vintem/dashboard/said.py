@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
+    "transaction-refunded": "Reembolso feito.",
+    "transaction-cancelled": "Transação cancelada.",
+    "note-added": "Anotação guardada.",
+    "delivery-resent": "O webhook será enviado de novo em instantes.",
+    "session-ended": "Sessão encerrada.",
     "signed-out": "Você saiu.",
     "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }

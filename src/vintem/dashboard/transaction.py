@@ -1,12 +1,13 @@
 """One payment: all that is known of it, and what a member may do to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Final
 
 import msgspec
 
 from vintem.api.call import Answer
-from vintem.api.transaction_order import unseal_document
+from vintem.api.transaction_order import document_digest, unseal_document
 from vintem.api.transactions import transaction_id_of
 from vintem.brazil.documents import format_document
 from vintem.dashboard.answers import go, page
@@ -41,7 +42,8 @@ from vintem.transactions.model import (
 from vintem.transactions.notes import NOTE_CHARACTERS_MAX, Note
 from vintem.transactions.record import record_of
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Delivery, Place
+from vintem.webhooks.model import Delivery
+from vintem.webhooks.service import Place
 
 ACTS_SHOWN_MAX: Final = 50
 REASON_CHARACTERS_MAX: Final = 140
@@ -59,7 +61,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     label: str
     tone: str
-    at: object
+    at: datetime
     who: str
     reason: str
 
@@ -83,7 +85,10 @@ async def _show(visit: Visit, transaction: Transaction, *, is_whole: bool) -> An
     database, scope = visit.resources.database, visit.scope
     [row] = await rows_of(visit, [transaction], is_masked=not is_whole)
     refunds = await transactions.refunds_of(database, [transaction])
-    document = unseal_document(visit.resources.sealer, transaction) if is_whole else None
+    number = unseal_document(visit.resources.sealer, transaction)
+    document = number if is_whole else None
+    digest = document_digest(visit.resources.sealer, scope.company_id, number)
+    parts = _parts(transaction)
     told = await webhooks.deliveries_of(
         database,
         Place(scope.company_id, scope.environment),
@@ -105,6 +110,7 @@ async def _show(visit: Visit, transaction: Transaction, *, is_whole: bool) -> An
         transaction=transaction,
         is_whole=is_whole,
         document=row.buyer.document if document is None else format_document(document),
+        customer_id=digest.hex(),
         reason=REASON.get(transaction.status_reason) if transaction.status_reason else None,
         moments=_moments(await browsing.list_steps(database, transaction), acts),
         refunds=[(each, REFUND[each.status]) for each in refunds],
@@ -113,7 +119,8 @@ async def _show(visit: Visit, transaction: Transaction, *, is_whole: bool) -> An
         notes=await notes.list_of(database, scope, transaction.transaction_id),
         note_characters_max=NOTE_CHARACTERS_MAX,
         record=_written(transaction, refunds, document=document, is_whole=is_whole),
-        shown=_parts(transaction),
+        shown=parts,
+        due_date=None if parts.boleto is None else _due_date(parts.boleto),
         can_refund=visit.can("refund") and _is_refundable(visit, transaction),
         can_cancel=visit.can("transaction.cancel") and _is_cancellable(transaction),
     )
@@ -164,6 +171,10 @@ class _Parts(msgspec.Struct, frozen=True):
 
 def _parts(transaction: Transaction) -> _Parts:
     return msgspec.json.decode(transaction.details, type=_Parts)
+
+
+def _due_date(boleto: Mapping[str, object]) -> date:
+    return date.fromisoformat(str(boleto["dueDate"]))
 
 
 def _written(

@@ -9,6 +9,7 @@ import msgspec
 from vintem.api.call import Answer
 from vintem.api.transaction_order import document_digest
 from vintem.brazil.documents import normalise_cnpj, normalise_cpf
+from vintem.companies.model import Environment
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.asked import cursor_of, period_of
 from vintem.dashboard.csv_file import Cell, Export, Money, Source
@@ -24,7 +25,6 @@ from vintem.kit.paging import Cursor
 from vintem.ledger.model import Scope
 from vintem.members.model import Permission, may
 from vintem.resources import Resources
-from vintem.companies.model import Environment
 from vintem.transactions import browsing
 from vintem.transactions.browsing import TOTAL_ROWS_MAX, View
 from vintem.transactions.model import Filter, PaymentMethod, Status
@@ -71,7 +71,7 @@ async def show_transactions(visit: Visit) -> Answer:
         "transactions.html",
         title="Transações",
         asked=asked,
-        faults=faults_of(asked),
+        errors=faults_of(asked),
         rows=await rows_of(visit, found.transactions),
         total=total,
         total_rows_max=TOTAL_ROWS_MAX,
@@ -103,7 +103,7 @@ def _href(
 
 
 async def view_of(resources: Resources, scope: Scope, asked: Asked, *, now: datetime) -> View:
-    """Turn what an address asks for into what is looked for; what makes no sense asks for nothing."""
+    """Turn what an address asks for into what is looked for; nonsense asks for nothing."""
     since, until = _period(asked, business_day(now))
     statuses = {str(status): status for status in Status}
     methods = {str(method): method for method in PaymentMethod}
@@ -158,9 +158,7 @@ async def export_rows(source: Source, asked: Asked) -> AsyncIterator[Sequence[Ce
     )
     database, before = source.resources.database, None
     while True:
-        found = await browsing.browse(
-            database, view, rows_max=EXPORTED_AT_ONCE_MAX, before=before
-        )
+        found = await browsing.browse(database, view, rows_max=EXPORTED_AT_ONCE_MAX, before=before)
         for each in found.transactions:
             row = row_of(each, {}, is_masked=is_masked)
             yield (

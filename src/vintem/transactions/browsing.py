@@ -112,6 +112,24 @@ async def find_many(
     return [transaction_of(row) for row in rows]
 
 
+async def list_by_reference(
+    db: Connection, scope: Scope, external_ref: str, *, rows_max: int
+) -> Sequence[Transaction]:
+    """The newest payments that carry a reference of the company's own."""
+    rows = await db.fetch(
+        """
+        select * from transaction
+        where company_id = $1 and environment = $2 and external_ref = $3
+        order by created_at desc, transaction_id desc limit $4
+        """,
+        scope.company_id,
+        scope.environment,
+        external_ref,
+        rows_max,
+    )
+    return [transaction_of(row) for row in rows]
+
+
 async def total(db: Connection, view: View) -> Total:
     """Count and add up what a filter finds, as far as anybody wants to know."""
     rows_max = TOTAL_ROWS_MAX + 1

@@ -231,6 +231,11 @@ async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Seq
     return await moves.refunds_of(db, transactions)
 
 
+async def find_refund(db: Connection, scope: Scope, refund_id: str) -> Refund | None:
+    """Find a refund."""
+    return await store.find_refund(db, scope, refund_id)
+
+
 async def look_again(database: Database, *, now: datetime) -> int:
     """Do what providers told us too early, where its time has come."""
     return await arrivals.look_again(database, now=now)

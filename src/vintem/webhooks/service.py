@@ -289,6 +289,14 @@ async def resend(db: Connection, place: Place, delivery_id: str, *, now: datetim
     return await get_delivery(db, place, delivery_id)
 
 
+async def list_health(db: Connection, place: Place) -> Sequence[tuple[Endpoint, datetime | None]]:
+    """A company's endpoints, each with since when it has been failing, if it is."""
+    endpoints = await store.list_endpoints(db, place.company_id, place.environment)
+    names = [each.endpoint_id for each in endpoints]
+    failing = await lane_store.list_failing(db, place.company_id, names) if names else {}
+    return [(each, failing.get(each.endpoint_id)) for each in endpoints]
+
+
 async def deliveries_of(
     db: Connection, place: Place, entity_ids: Sequence[str], *, postback_url: str | None
 ) -> Sequence[Delivery]:
