@@ -24,6 +24,11 @@ class View:
     document_digests: Sequence[bytes] | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nobody is meant, so that nothing is found."""
+        return self.document_digests is not None and not self.document_digests
+
+    @property
     def is_walked(self) -> bool:
         """Whether payments are looked at that may then not be shown."""
         wanted = self.wanted
@@ -68,6 +73,8 @@ async def browse(
     after: Cursor | None = None,
 ) -> Browsed:
     """Show a page: the newest, or those just before or just after a payment."""
+    if view.is_empty:
+        return Browsed((), None, None)
     is_upwards = after is not None
     start = after or before
     statement, values = _page(view, start, rows_max=rows_max + 1, is_upwards=is_upwards)
@@ -132,6 +139,8 @@ async def list_by_reference(
 
 async def total(db: Connection, view: View) -> Total:
     """Count and add up what a filter finds, as far as anybody wants to know."""
+    if view.is_empty:
+        return Total(0, 0, is_more=False)
     rows_max = TOTAL_ROWS_MAX + 1
     statement, values = _page(view, None, rows_max=rows_max, is_upwards=False)
     row = await db.fetchrow(
@@ -251,7 +260,7 @@ def _conditions(
         if digests is not None:
             among = "" if statuses is None else f" and status = any({bound(statuses)})"
             by_buyer = [f"{shared} and document_digest = {bound(each)}" for each in digests]
-            return [condition + among for condition in by_buyer] or ["and false"], "", values
+            return [condition + among for condition in by_buyer], "", values
         if statuses is not None:
             return [f"{shared} and status = {bound(each)}" for each in statuses], "", values
         return [shared], "", values
