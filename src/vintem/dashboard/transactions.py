@@ -13,6 +13,7 @@ from vintem.companies.model import Environment
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.asked import cursor_of, period_of
 from vintem.dashboard.csv_file import Cell, Export, Money, Source
+from vintem.dashboard.exporting import exported
 from vintem.dashboard.page import Page, shown
 from vintem.dashboard.payment_rows import row_of, rows_of
 from vintem.dashboard.statuses import METHOD, TRANSACTION
@@ -212,4 +213,5 @@ EXPORT: Final = Export(
 
 PAGES: Final[tuple[Page, ...]] = (
     shown("/transactions", show_transactions, Permission.SALES_READ, "Transações"),
+    exported("/transactions.csv", EXPORT),
 )

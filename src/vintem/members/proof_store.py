@@ -146,11 +146,7 @@ async def insert_link(
     db: Connection, digest: bytes, person_id: str, *, lifetime: timedelta, now: datetime
 ) -> None:
     """Write a link by which a person chooses a password; earlier ones end."""
-    await db.execute(
-        "update password_link set used_at = $2 where person_id = $1 and used_at is null",
-        person_id,
-        now,
-    )
+    await end_links(db, person_id, now=now)
     await db.execute(
         """
         insert into password_link (digest, person_id, created_at, expires_at)
@@ -160,6 +156,15 @@ async def insert_link(
         person_id,
         now,
         now + lifetime,
+    )
+
+
+async def end_links(db: Connection, person_id: str, *, now: datetime) -> None:
+    """End the links by which a person could choose a password."""
+    await db.execute(
+        "update password_link set used_at = $2 where person_id = $1 and used_at is null",
+        person_id,
+        now,
     )
 
 
@@ -312,6 +317,21 @@ async def revoke_invitation(
         now,
     )
     return row is not None
+
+
+async def revoke_invitations_by(
+    db: Connection, company_id: int, person_id: str, *, now: datetime
+) -> None:
+    """End the open invitations that a member has made."""
+    await db.execute(
+        """
+        update invitation set revoked_at = $3
+        where company_id = $1 and invited_by = $2 and accepted_at is null and revoked_at is null
+        """,
+        company_id,
+        person_id,
+        now,
+    )
 
 
 async def forget_old(
