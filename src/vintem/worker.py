@@ -11,6 +11,7 @@ from vintem.checkout import ending
 from vintem.dashboard import exporting
 from vintem.dashboard.pages import EXPORTS
 from vintem.exports import service as exports
+from vintem.figures import service as figures
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
@@ -134,6 +135,16 @@ async def forget_old_deliveries(resources: Resources) -> int:
     return await webhooks.forget_old(resources.database, now=utc_now())
 
 
+async def count_figures(resources: Resources) -> int:
+    """Count what companies sell, for those who look at it."""
+    return await figures.count_due(resources.database, resources.sealer, now=utc_now())
+
+
+async def begin_figures(resources: Resources) -> int:
+    """Begin to count for companies that are new."""
+    return await figures.begin_new(resources.database, now=utc_now())
+
+
 async def make_exports(resources: Resources) -> int:
     """Make the files of long lists that somebody waits for."""
     return await exporting.make_waiting(resources, EXPORTS, now=utc_now())
@@ -162,11 +173,13 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("waiting callbacks", 5.0, do_waiting_callbacks),
     Duty("money to release", 5.0, release_money),
     Duty("withdrawals", 0.5, send_withdrawals),
+    Duty("figures to count", 2.0, count_figures),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
     Duty("exports", 1.0, make_exports),
     Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
+    Duty("companies to count", 60.0, begin_figures),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),

@@ -82,6 +82,35 @@ async def write_history(block: Connection, company_id: int, rows: int) -> None:
     await _tell(block, company_id)
 
 
+async def write_figures(database: Database, company_id: int) -> None:
+    """Write what the worker would have counted of a history that has no events."""
+    async with database.patient() as block:
+        await block.execute(
+            """
+            insert into figures_day (company_id, environment, day, payment_method, created_count,
+                created_cents, paid_count, paid_cents)
+            select company_id, environment, (created_at at time zone 'America/Sao_Paulo')::date,
+                payment_method, count(*), sum(amount), count(paid_at),
+                coalesce(sum(amount) filter (where paid_at is not null), 0)
+            from transaction where company_id = $1 group by 1, 2, 3, 4
+            """,
+            company_id,
+        )
+        await block.execute(
+            """
+            insert into figures_customer (company_id, environment, document_digest,
+                last_transaction_id, seen_at, payments, purchases, paid_cents, refunded_cents,
+                first_paid_at, last_paid_at)
+            select company_id, environment, document_digest, max(transaction_id), max(created_at),
+                count(*), count(paid_at), count(paid_at) * $2::bigint, 0, min(paid_at),
+                max(paid_at)
+            from transaction where company_id = $1 group by 1, 2, 3
+            """,
+            company_id,
+            AMOUNT,
+        )
+
+
 async def _tell(block: Connection, company_id: int) -> None:
     """Deliver an event of every third payment to one address; every tenth was ended there."""
     await block.execute(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vintem.audit import checkout, companies, events, ledger, payments, payouts, trail
+from vintem.audit import checkout, companies, events, figures, ledger, payments, payouts, trail
 from vintem.audit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
@@ -18,6 +18,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     *checkout.INVARIANTS,
     *events.INVARIANTS,
     *trail.INVARIANTS,
+    *figures.INVARIANTS,
 )
 
 

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
+    "transaction-refunded": "Reembolso feito.",
+    "transaction-cancelled": "Transação cancelada.",
+    "note-added": "Anotação guardada.",
+    "delivery-resent": "O webhook será enviado de novo em instantes.",
+    "session-ended": "Sessão encerrada.",
     "signed-out": "Você saiu.",
     "password-chosen": "Sua senha foi escolhida. Entre com ela.",
     "password-changed": "Sua senha foi alterada e os outros aparelhos foram desconectados.",
@@ -40,7 +45,6 @@ SAID: Final[Mapping[str, str]] = {
     "webhook-tested": "Evento de teste enviado. Atualize a página para ver a resposta.",
     "webhook-replayed": "Os eventos do período serão enviados de novo.",
     "webhook-is-disabled": "O webhook está desativado: reative-o antes.",
-    "delivery-resent": "A entrega será tentada de novo agora.",
     "deliveries-resent": "As entregas que falharam serão tentadas de novo agora.",
     "deliveries-not-resent": "Nada a reenviar: não há falhas no filtro, ou o webhook parou.",
     "simulated": "Simulação feita, pelo mesmo caminho de um aviso real do provedor.",

@@ -44,6 +44,7 @@ class Prefix(StrEnum):
     INVITATION = "inv"
     ACT = "act"
     EXPORT = "exp"
+    NOTE = "note"
 
 
 def new_id(prefix: Prefix) -> str:

@@ -7,7 +7,14 @@ from typing import Final
 import structlog
 
 from vintem.kit.clock import business_day
-from vintem.ledger import payout_store, recipes, release_store, statement_store, store
+from vintem.ledger import (
+    payout_store,
+    recipes,
+    release_store,
+    schedule_store,
+    statement_store,
+    store,
+)
 from vintem.ledger.model import (
     BALANCED,
     Account,
@@ -26,6 +33,7 @@ from vintem.ledger.model import (
     StatementLine,
     Taken,
 )
+from vintem.ledger.schedule_store import ReleaseOf
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.runtime.group_commit import GroupCommit
 
@@ -273,6 +281,11 @@ async def next_releases(
 ) -> Sequence[tuple[date, int]]:
     """The next days on which something becomes available."""
     return await store.list_next_releases(db, scope, rows_max=rows_max)
+
+
+async def releases_of(db: Connection, scope: Scope, transaction_id: str) -> Sequence[ReleaseOf]:
+    """When the money of a payment becomes available, or became."""
+    return await schedule_store.list_releases_of(db, scope, transaction_id)
 
 
 async def statement(

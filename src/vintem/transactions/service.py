@@ -145,14 +145,25 @@ class Transactions:
 
         return await self._database.atomically(move)
 
-    async def cancel(self, scope: Scope, transaction_id: str, *, now: datetime) -> Transaction:
-        """Cancel a payment that nobody has made yet."""
+    async def cancel(
+        self,
+        scope: Scope,
+        transaction_id: str,
+        *,
+        now: datetime,
+        also: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> Transaction:
+        """Cancel a payment that nobody has made yet; `also` takes part in the commit."""
 
         async def cancel(block: Connection) -> Transaction:
             locked = await lock(block, scope, transaction_id)
             if locked.status is not Status.PENDING:
                 raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
-            return await moves.move(block, locked, Status.CANCELLED, StatusReason.MERCHANT, now=now)
+            reason = StatusReason.MERCHANT
+            cancelled = await moves.move(block, locked, Status.CANCELLED, reason, now=now)
+            if also is not None:
+                await also(block)
+            return cancelled
 
         return await self._database.atomically(cancel)
 
@@ -165,8 +176,12 @@ class Transactions:
         amount: int | None,
         reason: str | None,
         now: datetime,
+        also: Callable[[Connection, Refund], Awaitable[None]] | None = None,
     ) -> tuple[Refund, bool]:
-        """Give money back once an intent; says whether this answer repeats an earlier one."""
+        """Give money back once an intent; says whether this answer repeats an earlier one.
+
+        `also` takes part in the commit of a new one.
+        """
 
         async def refund(block: Connection) -> tuple[Refund, bool]:
             locked = await lock(block, scope, transaction_id)
@@ -177,6 +192,8 @@ class Transactions:
                 return earlier, True
             wanted = check_refund(locked, amount, now=now)
             _, made = await moves.refund(block, locked, wanted, reason, intent, now=now)
+            if also is not None:
+                await also(block, made)
             return made, False
 
         return await self._database.atomically(refund)
@@ -201,6 +218,11 @@ async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Transacti
 async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Sequence[Refund]:
     """The refunds of one company's payments."""
     return await moves.refunds_of(db, transactions)
+
+
+async def find_refund(db: Connection, scope: Scope, refund_id: str) -> Refund | None:
+    """Find a refund."""
+    return await store.find_refund(db, scope, refund_id)
 
 
 async def look_again(database: Database, *, now: datetime) -> int:

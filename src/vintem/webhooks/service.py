@@ -37,6 +37,7 @@ from vintem.webhooks.search import (
     search,
 )
 from vintem.webhooks.signing import new_secret
+from vintem.webhooks.statements import postback_lane
 
 log = structlog.get_logger()
 
@@ -347,6 +348,25 @@ async def resend_failed(db: Connection, place: Place, wanted: Search, *, now: da
         [each.delivery.delivery_id for each in found.sightings],
         now=now,
     )
+
+
+async def list_health(db: Connection, place: Place) -> Sequence[tuple[Endpoint, datetime | None]]:
+    """A company's endpoints, each with since when it has been failing, if it is."""
+    endpoints = await store.list_endpoints(db, place.company_id, place.environment)
+    names = [each.endpoint_id for each in endpoints]
+    failing = await lane_store.list_failing(db, place.company_id, names) if names else {}
+    return [(each, failing.get(each.endpoint_id)) for each in endpoints]
+
+
+async def deliveries_of(
+    db: Connection, place: Place, entity_ids: Sequence[str], *, postback_url: str | None
+) -> Sequence[Delivery]:
+    """What was told of records, to the endpoints that are registered and to their postbackUrl."""
+    endpoints = await store.list_endpoints(db, place.company_id, place.environment)
+    lanes = [each.endpoint_id for each in endpoints]
+    if postback_url is not None:
+        lanes.append(postback_lane(place.environment, postback_url))
+    return await listing.list_deliveries_of(db, place.company_id, entity_ids, lanes)
 
 
 async def replay(
