@@ -1,7 +1,6 @@
 """The demo: one company with keys that stay the same, and what a newcomer is told about it."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ from vintem.checkout.model import Appearance, DiscountType, Product
 from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
 from vintem.companies.keys import new_key
-from vintem.companies.model import Company, Environment, KeyType, Storefront
+from vintem.companies.model import Company, Environment, Storefront
+from vintem.demo_file import KEYS, DemoCompany, read_demo, shown
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.launch import (
@@ -40,14 +40,6 @@ from vintem.transactions.moves import generated_intent
 COMPANY_NAME: Final = "Loja Demonstração"
 COMPANY_LEGAL_NAME: Final = "Loja Demonstração Ltda."
 COMPANY_DOCUMENT: Final = "11222333000181"
-
-KEYS: Final = {
-    "testSecretKey": (KeyType.SECRET, Environment.TEST),
-    "testCheckoutKey": (KeyType.CHECKOUT, Environment.TEST),
-    "liveSecretKey": (KeyType.SECRET, Environment.LIVE),
-    "liveCheckoutKey": (KeyType.CHECKOUT, Environment.LIVE),
-}
-
 
 PRODUCT_NAME: Final = "Curso de Violão"
 PRODUCT_CENTS: Final = 14_990
@@ -76,18 +68,6 @@ class DemoCheckout:
     def link_url(self, base_url: str) -> str:
         """Where the payment link leads."""
         return f"{base_url}/l/{self.link_token}"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoCompany:
-    """What demo.json keeps: the company's public id, its keys by their name there, and where it is.
-
-    That is where the API was when it last started; commands of the same folder find it by this.
-    """
-
-    company_id: str
-    keys: Mapping[str, str]
-    base_url: str | None = None
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -256,20 +236,6 @@ async def working_keys(
         for name, key in demo.keys.items()
         if await companies.is_working_key(database, key, pepper=pepper, now=now)
     }
-
-
-def read_demo(file: Path) -> DemoCompany | None:
-    """Read demo.json, or nothing when there is none yet."""
-    if not file.exists():
-        return None
-    content = json.loads(file.read_text())
-    keys = {name: content[name] for name in KEYS}
-    return DemoCompany(content["companyId"], keys, content.get("baseUrl"))
-
-
-def shown(demo: DemoCompany) -> Mapping[str, str | None]:
-    """What demo.json and the ready file hold."""
-    return {"baseUrl": demo.base_url, "companyId": demo.company_id, **demo.keys}
 
 
 def announce(
