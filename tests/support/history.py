@@ -48,6 +48,8 @@ async def write_histories(database: Database, histories: Mapping[Shop, int]) -> 
                 await write_history(block, shop.scope.company_id, rows)
     connection = await asyncpg.connect(database.url)
     try:
+        # Every page is written to the log once more; to make it small takes longer than the rest.
+        await connection.execute("set wal_compression = off")
         await connection.execute(f"vacuum (analyze) {', '.join(TABLES)}")
         await connection.execute("checkpoint")
     finally:
