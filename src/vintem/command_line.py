@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -119,7 +118,7 @@ async def say_waiting(settings: Settings) -> None:
 def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
     """Run to the end, and turn what an operator can mend into a sentence."""
     try:
-        return uvloop.run(job) if on_uvloop else asyncio.run(job)
+        return _run_on_uvloop(job) if on_uvloop else asyncio.run(job)
     except MENDABLE as error:
         raise complaint(str(error)) from None
     except DatabaseRefusedError as error:
@@ -158,6 +157,12 @@ def operator_act(company_id: int, action: str, target_type: str, target_id: str)
         target_type=target_type,
         target_id=target_id,
     )
+
+
+def _run_on_uvloop(job: Coroutine[Any, Any, T]) -> T:
+    import uvloop  # noqa: PLC0415 - for processes that go on and on; a command does without it
+
+    return uvloop.run(job)
 
 
 def complaint(sentence: str) -> typer.Exit:

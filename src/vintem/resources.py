@@ -18,7 +18,7 @@ from vintem.providers.simulator import SIMULATOR, Simulator
 from vintem.requests.service import RequestLog
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
-from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.db import Database
 from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
@@ -84,7 +84,7 @@ class Resources:
 async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIterator[Resources]:
     """Open everything, keep it fresh, and close it in the right order."""
     following.follow_with(checkout_moves.follow)
-    database = open_database(settings)
+    database = Database(settings.database_url, settings.database_options)
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
@@ -155,18 +155,6 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         if shared_limiter is not None:
             await shared_limiter.close()
         await database.close()
-
-
-def open_database(settings: Settings) -> Database:
-    """The database that the settings name, not yet connected."""
-    return Database(
-        settings.database_url,
-        DatabaseOptions(
-            connections_max=settings.connections_max,
-            statement_timeout_ms=settings.statement_timeout_ms,
-            lock_timeout_ms=settings.lock_timeout_ms,
-        ),
-    )
 
 
 async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:

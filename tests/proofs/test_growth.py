@@ -33,6 +33,7 @@ from vintem.runtime.migrations import migrate
 from vintem.settings import read_settings
 from vintem.transactions.listing import count_statement, page_statement
 from vintem.transactions.model import Filter, Status
+from vintem.transactions.store import COMPANIES_WITH_DUE, LOCK_DUE
 
 ROWS_TINY = 100
 ROWS_FEW = 1_000
@@ -106,6 +107,7 @@ CALLS_OF_A_COMPANY: dict[str, Callable[[], Work]] = {
 async def test_no_call_costs_more_for_a_company_with_a_long_history(companies: Companies) -> None:
     """One test, so that the history is written once."""
     await assert_pages_read_what_they_show(companies.many)
+    await assert_a_worker_reads_what_is_due(companies.many)
     pairs: Pairs = {}
     for name, make in CALLS_OF_A_COMPANY.items():
         work = make()
@@ -218,6 +220,19 @@ async def assert_pages_read_what_they_show(shop: Shop) -> None:
             page = page_statement(wanted, cursor=cursor, offset=0, rows_max=21)
             assert await rows_read(shop.database, *page) <= 21 * walks, name
         assert await rows_read(shop.database, *count_statement(wanted)) <= COUNTED_ROWS_MAX, name
+
+
+async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
+    """Of all that are still to end, whoever looks for those whose time is over reads no other."""
+    database = shop.database
+    for due in (0, 12):
+        until = await database.fetchval(
+            "select due_at from transaction where due_at is not null order by due_at offset $1", due
+        )
+        before = until - timedelta(milliseconds=1)
+        assert await rows_read(database, COMPANIES_WITH_DUE, [before]) == due
+        lock = [shop.scope.company_id, before, 500, False]
+        assert await rows_read(database, LOCK_DUE, lock) <= due
 
 
 async def rows_read(database: Database, statement: str, values: Sequence[object]) -> int:
