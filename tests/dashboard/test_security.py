@@ -268,8 +268,6 @@ async def test_an_old_hash_is_made_anew_when_its_password_is_right(
         ("a padaria abre às seis da manhã", None),
     ],
 )
-def test_a_password_is_long_rare_and_not_a_name(
-    password: str, fault: PasswordFault | None
-) -> None:
+def test_a_password_is_long_rare_and_not_a_name(password: str, fault: PasswordFault | None) -> None:
     names = ("maria.silva@loja.example", "Maria Silva", "Padaria Estrela")
     assert fault_of(password, names=names) is fault
