@@ -226,6 +226,14 @@ async def test_a_form_of_another_site_is_refused(api: Api, someone: Someone) -> 
     assert (await give(api, someone.email, **same)).status == 303
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE"])
+async def test_another_method_opens_nothing(api: Api, method: str) -> None:
+    for path in ("/dashboard/sign-in", "/dashboard/test/sign-out", "/dashboard/test/security"):
+        assert (await api.call(method, path)).status == 405
+    override = {"x-http-method-override": "POST"}
+    assert (await Browser(api).get("/dashboard/sign-in", **override)).status == 200
+
+
 async def test_after_signing_out_the_cookie_opens_nothing(
     api: Api, database: Database, tenant: Tenant
 ) -> None:

@@ -37,9 +37,7 @@ async def add_try(
 
 async def forget_tries(db: Connection, account: bytes, address: str, *, at: datetime) -> None:
     """Forget the tries of one address, and the last of them among those of all."""
-    await db.execute(
-        "delete from sign_in_tries where who = $1 and address = $2", account, address
-    )
+    await db.execute("delete from sign_in_tries where who = $1 and address = $2", account, address)
     await db.execute(
         """
         update sign_in_tries set tried_at = array_remove(tried_at, $2)
