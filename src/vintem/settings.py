@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from vintem.providers.faults import Fault, FaultShare, parse_faults
-from vintem.runtime.mail import MailTls
 
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
@@ -302,7 +301,7 @@ class Settings:
     )
     smtp_tls: str = setting(
         "VINTEM_SMTP_TLS",
-        _one_of(*MailTls),
+        _one_of("starttls", "tls", "none"),
         "starttls",
         "How the way to that server is protected; none only on this machine.",
         allowed="starttls, tls or none",
