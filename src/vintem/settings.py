@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from vintem.providers.faults import Fault, FaultShare, parse_faults
 from vintem.runtime.db import DatabaseOptions
-from vintem.runtime.mail import MailTls
 
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
@@ -303,7 +302,7 @@ class Settings:
     )
     smtp_tls: str = setting(
         "VINTEM_SMTP_TLS",
-        _one_of(*MailTls),
+        _one_of("starttls", "tls", "none"),
         "starttls",
         "How the way to that server is protected; none only on this machine.",
         allowed="starttls, tls or none",

@@ -11,7 +11,7 @@ from support.team import PASSWORD, Browser, new_email, new_person, sign_in
 from vintem.kit.clock import utc_now
 from vintem.members import second_factor, tries
 from vintem.members import service as members
-from vintem.members.model import Role, SignedIn
+from vintem.members.model import Role, SignedIn, Verdict
 from vintem.members.passwords import PasswordFault, fault_of
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
@@ -106,17 +106,17 @@ async def test_codes_can_be_tried_a_few_times_only(database: Database, owner: Br
     now = utc_now() + timedelta(seconds=30)
     person = await members.find_person_by_id(database, member.person_id)
     assert person is not None
-    for number in range(tries.CODES.per_address_max):
-        assert not await second_factor.check_code(
-            database, SEALER, person, f"00000{number}", address="192.0.2.1", now=now
+
+    async def check(code: str, address: str) -> Verdict:
+        return await second_factor.check_code(
+            database, SEALER, person, code, address=address, now=now
         )
+
+    for number in range(tries.CODES.per_address_max):
+        assert await check(f"00000{number}", "192.0.2.1") is Verdict.WRONG
     right = code_of(secret, now)
-    assert not await second_factor.check_code(
-        database, SEALER, person, right, address="192.0.2.1", now=now
-    )
-    assert await second_factor.check_code(
-        database, SEALER, person, right, address="192.0.2.2", now=now
-    )
+    assert await check(right, "192.0.2.1") is Verdict.TOO_MANY
+    assert await check(right, "192.0.2.2") is Verdict.RIGHT
 
 
 async def test_the_second_step_ends_by_password_and_code_together(
