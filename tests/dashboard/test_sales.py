@@ -212,6 +212,22 @@ async def test_a_filter_finds_what_it_says(scene: Scene, query: str, found: set[
     assert "tx_" not in text_of(again)
 
 
+async def test_a_file_holds_exactly_what_the_filter_finds(scene: Scene) -> None:
+    for query, names in (("status=paid&days=1", {"paid", "card"}), ("method=boleto", {"boleto"})):
+        reply = await scene.finance.get(f"{TEST}/transactions.csv?{query}")
+        assert reply.status == 200
+        lines = reply.body.decode("utf-8-sig").split("\r\n")
+        assert {line.split(";")[1] for line in lines[1:-1]} >= {
+            getattr(scene, name) for name in names
+        }
+        listed = text_of(await scene.finance.get(f"{TEST}/transactions?{query}"))
+        words = "transação" if len(lines) == 3 else "transações"
+        assert f"{len(lines) - 2} {words}" in listed
+    assert (await scene.support.get(f"{TEST}/transactions.csv")).status == 403
+    assert (await scene.developer.get(f"{LIVE}/transactions.csv")).status == 403
+    assert "Exportar CSV" not in text_of(await scene.support.get(f"{TEST}/transactions"))
+
+
 async def test_what_makes_no_sense_is_said(scene: Scene) -> None:
     said = text_of(await scene.owner.get(f"{TEST}/transactions?amount_from=abc&since=32/13/2026"))
     assert "Escreva o valor assim" in said

@@ -126,9 +126,8 @@ IDS_OF_RECORDS = {
     "webhooks": "select endpoint_id from webhook_endpoint where company_id = $1",
 }
 MORE_PAGES = (
-    "/transactions?status=paid",
+    "/transactions?status=pending",
     "/transactions?method=boleto",
-    "/transactions?amount_from=9.999,00",
     "/transactions?days=30",
     "/transactions?who=52998224725",
     "/search?q=pedido+77",
@@ -157,7 +156,7 @@ async def test_no_page_of_the_dashboard_costs_more_for_a_company_with_a_long_his
 
 
 async def path_of(shop: Shop, path: str) -> str:
-    """The path with the oldest record that it can show; one that is nowhere, where there is none."""
+    """The path with the oldest record that it can show; with none, of one that is nowhere."""
     place, _, rest = path[1:].partition("/")
     if "{" not in rest:
         return path

@@ -11,7 +11,7 @@ from vintem.runtime.db import Connection
 from vintem.transactions.model import Filter, Status, Transaction
 from vintem.transactions.store import transaction_of
 
-WALKED_ROWS_MAX: Final = 5_000
+WALKED_ROWS_MAX: Final = 2_000
 """How many payments are looked at for a page of those that no index has together."""
 TOTAL_ROWS_MAX: Final = 1_000
 
