@@ -108,7 +108,8 @@ async def find_many(
         select t.* from unnest($2::text[]) with ordinality as w (transaction_id, place)
         cross join lateral (
             select * from transaction
-            where company_id = $1 and transaction_id = w.transaction_id limit 1
+            where company_id = $1 and transaction_id = w.transaction_id
+            order by transaction_id limit 1
         ) t
         where t.environment = $3 order by w.place
         """,
@@ -148,7 +149,8 @@ async def total(db: Connection, view: View) -> Total:
         select count(*) as rows, coalesce(sum(t.amount), 0)::bigint as cents
         from ({statement}) as k cross join lateral (
             select amount from transaction
-            where company_id = $1 and transaction_id = k.transaction_id limit 1
+            where company_id = $1 and transaction_id = k.transaction_id
+            order by transaction_id limit 1
         ) t
         """,  # noqa: S608 - of fixed parts; every value is bound
         *values,
