@@ -88,6 +88,11 @@ def text_of(reply: HttpReply) -> str:
     return re.sub(r"\s+", " ", words)
 
 
+def html_of(reply: HttpReply) -> str:
+    assert reply.status == 200, (reply.status, reply.body)
+    return reply.body.decode()
+
+
 def link_to(reply: HttpReply, label: str) -> str:
     found = re.search(rf'<a [^>]*href="([^"]+)"[^>]*>\s*{label}', reply.body.decode())
     assert found, label
@@ -199,7 +204,23 @@ async def test_a_filter_finds_what_it_says(scene: Scene, query: str, found: set[
         words = "transação" if len(found) == 1 else "transações"
         assert f"{len(found)} {words}" in text_of(reply)
     again = await scene.owner.get(f"{LIVE}/transactions?{query}")
-    assert "tx_" not in text_of(again)
+    assert "/transactions/tx_" not in html_of(again)
+
+
+async def test_a_file_holds_exactly_what_the_filter_finds(scene: Scene) -> None:
+    for query, names in (("status=paid&days=1", {"paid", "card"}), ("method=boleto", {"boleto"})):
+        reply = await scene.finance.get(f"{TEST}/transactions.csv?{query}")
+        assert reply.status == 200
+        lines = reply.body.decode("utf-8-sig").split("\r\n")
+        assert {line.split(";")[1] for line in lines[1:-1]} >= {
+            getattr(scene, name) for name in names
+        }
+        listed = text_of(await scene.finance.get(f"{TEST}/transactions?{query}"))
+        words = "transação" if len(lines) == 3 else "transações"
+        assert f"{len(lines) - 2} {words}" in listed
+    assert (await scene.support.get(f"{TEST}/transactions.csv")).status == 403
+    assert (await scene.developer.get(f"{LIVE}/transactions.csv")).status == 403
+    assert "Exportar CSV" not in text_of(await scene.support.get(f"{TEST}/transactions"))
 
 
 async def test_what_makes_no_sense_is_said(scene: Scene) -> None:
@@ -358,10 +379,10 @@ async def test_sessions_are_shown_and_ended(scene: Scene, database: Database) ->
     listed = text_of(await scene.owner.get(f"{TEST}/sessions"))
     assert "Curso de Violão" in listed
     assert "Aguardando pagamento" in listed
-    waiting = text_of(await scene.owner.get(f"{TEST}/sessions?status=AWAITING_PAYMENT"))
+    waiting = html_of(await scene.owner.get(f"{TEST}/sessions?status=AWAITING_PAYMENT"))
     assert scene.session_id in waiting
     assert scene.open_session_id not in waiting
-    one = text_of(await scene.owner.get(f"{TEST}/sessions/{scene.session_id}"))
+    one = html_of(await scene.owner.get(f"{TEST}/sessions/{scene.session_id}"))
     assert scene.boleto in one
     assert "pedido 2" in one
     basket = await scene.store.open()
@@ -381,8 +402,8 @@ async def test_customers_are_shown_with_what_they_bought(scene: Scene) -> None:
     found = await scene.owner.get(f"{TEST}/customers?who=joao@example.com")
     path = link_to(found, "João de Souza")
     assert "Cliente de Teste" not in text_of(found)
-    one = text_of(await scene.owner.get(path))
-    assert "Total pago R$ 300,00" in one
+    assert "Total pago R$ 300,00" in text_of(await scene.owner.get(path))
+    one = html_of(await scene.owner.get(path))
     assert "111.444.777-35" in one
     assert scene.card in one
     assert scene.paid not in one
@@ -408,7 +429,7 @@ async def test_an_id_leads_to_its_page(scene: Scene, which: str) -> None:
 
 async def test_a_search_finds_people_and_orders(scene: Scene) -> None:
     await scene.owner.get(f"{TEST}/customers")
-    people = text_of(await scene.owner.get(f"{TEST}/search?q=joao%40example.com"))
+    people = html_of(await scene.owner.get(f"{TEST}/search?q=joao%40example.com"))
     assert scene.card in people
     assert scene.refused in people
     order = await scene.owner.get(f"{TEST}/search?q=pedido+1")

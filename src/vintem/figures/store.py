@@ -158,7 +158,8 @@ async def count_events(
 
 
 # The first time that a payment enters a status its event is named after both. Each payment is
-# looked up by its key: the limit keeps the planner from reading all of a company's instead.
+# looked up by its key, whose order is asked for: the planner, which may believe a table to be all
+# but empty, would else read all of a company's payments for each.
 _SUM: Final = f"""
 with event as materialized (
     select entity_id, sequence, event_id, kind, created_at from webhook_event
@@ -170,17 +171,17 @@ fact as (
         e.sequence = 1 as is_created, split_part(e.event_id, ':', 3) as entered
     from event e cross join lateral (
         select payment_method, document_digest, amount from transaction
-        where company_id = $1 and transaction_id = e.entity_id limit 1
+        where company_id = $1 and transaction_id = e.entity_id order by transaction_id limit 1
     ) t
     where e.kind like 'transaction.%'
     union all
     select e.created_at, t.payment_method, t.document_digest, r.amount, false, 'REFUND'
     from event e cross join lateral (
         select transaction_id, amount from refund
-        where company_id = $1 and refund_id = e.entity_id limit 1
+        where company_id = $1 and refund_id = e.entity_id order by refund_id limit 1
     ) r cross join lateral (
         select payment_method, document_digest from transaction
-        where company_id = $1 and transaction_id = r.transaction_id limit 1
+        where company_id = $1 and transaction_id = r.transaction_id order by transaction_id limit 1
     ) t
     where e.kind = 'refund.completed'
 )
@@ -323,12 +324,17 @@ async def sum_customers(
             from (
                 select transaction_id, amount, refunded_amount, paid_at, created_at
                 from transaction
-                where company_id = $1 and environment = $2 and document_digest = d.document_digest
-                order by created_at desc, transaction_id desc limit $4
+                -- A range of one, in the order of the index that has buyers: no other will do.
+                where company_id = $1 and environment = $2
+                    and document_digest >= d.document_digest
+                    and document_digest <= d.document_digest
+                order by document_digest, created_at desc, transaction_id desc limit $4
             ) as newest
-        ) s
-        join transaction last on last.company_id = $1
-            and last.transaction_id = s.last_transaction_id
+        ) s cross join lateral (
+            select details from transaction
+            where company_id = $1 and transaction_id = s.last_transaction_id
+            order by transaction_id limit 1
+        ) last
         """,
         scope.company_id,
         scope.environment,

@@ -11,7 +11,7 @@ from vintem.runtime.db import Connection
 from vintem.transactions.model import Filter, Status, Transaction
 from vintem.transactions.store import transaction_of
 
-WALKED_ROWS_MAX: Final = 5_000
+WALKED_ROWS_MAX: Final = 2_000
 """How many payments are looked at for a page of those that no index has together."""
 TOTAL_ROWS_MAX: Final = 1_000
 
@@ -108,7 +108,8 @@ async def find_many(
         select t.* from unnest($2::text[]) with ordinality as w (transaction_id, place)
         cross join lateral (
             select * from transaction
-            where company_id = $1 and transaction_id = w.transaction_id limit 1
+            where company_id = $1 and transaction_id = w.transaction_id
+            order by transaction_id limit 1
         ) t
         where t.environment = $3 order by w.place
         """,
@@ -148,7 +149,8 @@ async def total(db: Connection, view: View) -> Total:
         select count(*) as rows, coalesce(sum(t.amount), 0)::bigint as cents
         from ({statement}) as k cross join lateral (
             select amount from transaction
-            where company_id = $1 and transaction_id = k.transaction_id limit 1
+            where company_id = $1 and transaction_id = k.transaction_id
+            order by transaction_id limit 1
         ) t
         """,  # noqa: S608 - of fixed parts; every value is bound
         *values,
