@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vintem.audit import checkout, companies, events, ledger, payments, payouts
+from vintem.audit import checkout, companies, events, ledger, payments, payouts, trail
 from vintem.audit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
@@ -17,6 +17,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     *payouts.INVARIANTS,
     *checkout.INVARIANTS,
     *events.INVARIANTS,
+    *trail.INVARIANTS,
 )
 
 

@@ -1,0 +1,247 @@
+"""The statements about acts and their chains."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from vintem.runtime.db import Connection, Row
+from vintem.trail.model import GENESIS, ActFilter, ActorKind, Link
+
+# Each act is hashed again by the server itself, in the way that the model writes it.
+BROKEN: Final = """
+    select company_id, sequence, at, action, is_altered, is_torn
+    from (
+        select company_id, sequence, at, action,
+            hash <> sha256(convert_to((
+                select string_agg(
+                    octet_length(convert_to(field, 'UTF8')) || ':' || field || ',', ''
+                    order by place
+                )
+                from unnest(array[
+                    company_id::text, sequence::text, encode(previous_hash, 'hex'), environment,
+                    to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), actor_kind,
+                    actor_id, actor_name, role, ip, user_agent, action, target_type, target_id,
+                    before, after, reason, request_id
+                ]) with ordinality as written (field, place)
+            ), 'UTF8')) as is_altered,
+            sequence <> coalesce(lag(sequence) over chain, 0) + 1
+                or previous_hash <> coalesce(
+                    lag(hash) over chain, decode(repeat('00', 32), 'hex')
+                ) as is_torn
+        from act
+        window chain as (partition by company_id order by sequence)
+    ) as checked
+    where is_altered or is_torn
+"""
+"""Acts that are not as they were written, and acts whose predecessor is not the one they name."""
+
+LOST_ENDS: Final = """
+    select company_id, head.sequence as head, last.sequence as last
+    from trail_head as head
+    full join (
+        select distinct on (company_id) company_id, sequence, hash
+        from act order by company_id, sequence desc
+    ) as last using (company_id)
+    where head.sequence is distinct from coalesce(last.sequence, 0)
+        or last.sequence is not null and head.hash is distinct from last.hash
+"""
+"""Chains that do not end where their head says."""
+
+
+async def lock_head(db: Connection, company_id: int) -> tuple[int, bytes]:
+    """Read where a company's chain ends, and let nobody else add to it until the block ends."""
+    row = await db.fetchrow(
+        """
+        insert into trail_head (company_id, sequence, hash) values ($1, 0, $2)
+        on conflict (company_id) do update set sequence = trail_head.sequence
+        returning sequence, hash
+        """,
+        company_id,
+        GENESIS,
+    )
+    assert row is not None
+    return row["sequence"], row["hash"]
+
+
+async def append(db: Connection, link: Link, *, digest: bytes) -> None:
+    """Write an act, and that the chain ends with it."""
+    await db.execute(
+        """
+        with written as (
+            insert into act (
+                company_id, sequence, environment, at, actor_kind, actor_id, actor_name, role, ip,
+                user_agent, action, target_type, target_id, before, after, reason, request_id,
+                previous_hash, hash
+            ) values (
+                $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+            )
+        )
+        update trail_head set sequence = $2, hash = $19 where company_id = $1
+        """,
+        link.company_id,
+        link.sequence,
+        link.environment,
+        link.at,
+        link.actor_kind,
+        link.actor_id,
+        link.actor_name,
+        link.role,
+        link.ip,
+        link.user_agent,
+        link.action,
+        link.target_type,
+        link.target_id,
+        link.before,
+        link.after,
+        link.reason,
+        link.request_id,
+        link.previous_hash,
+        digest,
+    )
+
+
+async def list_older(
+    db: Connection, company_id: int, wanted: ActFilter, *, than: int | None, rows_max: int
+) -> Sequence[Link]:
+    """The acts before one, or the last ones of all, the newest first."""
+    rows = await db.fetch(
+        f"""
+        {_WANTED} and ($9::bigint is null or sequence < $9) order by sequence desc limit $10
+        """,
+        company_id,
+        *_values(wanted),
+        than,
+        rows_max,
+    )
+    return [_link(row) for row in rows]
+
+
+async def list_newer(
+    db: Connection, company_id: int, wanted: ActFilter, *, than: int, rows_max: int
+) -> Sequence[Link]:
+    """The acts after one, the oldest first."""
+    rows = await db.fetch(
+        f"{_WANTED} and sequence > $9 order by sequence limit $10",
+        company_id,
+        *_values(wanted),
+        than,
+        rows_max,
+    )
+    return [_link(row) for row in rows]
+
+
+_WANTED: Final = """
+    select * from act
+    where company_id = $1 and environment in ($2, '')
+        and ($3::text[] is null or split_part(action, '.', 1) = any($3))
+        and ($4::text = '' or actor_id = $4)
+        and ($5::text = '' or action = $5)
+        and ($6::text = '' or target_id = $6)
+        and ($7::timestamptz is null or at >= $7)
+        and ($8::timestamptz is null or at < $8)
+"""
+
+
+def _values(wanted: ActFilter) -> tuple[object, ...]:
+    return (
+        wanted.environment,
+        None if wanted.subjects is None else list(wanted.subjects),
+        wanted.actor_id,
+        wanted.action,
+        wanted.target,
+        wanted.since,
+        wanted.until,
+    )
+
+
+async def find_act(db: Connection, company_id: int, sequence: int) -> Link | None:
+    """Find an act by its number."""
+    row = await db.fetchrow(
+        "select * from act where company_id = $1 and sequence = $2", company_id, sequence
+    )
+    return None if row is None else _link(row)
+
+
+async def list_actors(
+    db: Connection, company_id: int, *, rows_max: int
+) -> Sequence[tuple[str, str]]:
+    """Who has ever acted, by id, with their last name; one step of the index for each of them."""
+    rows = await db.fetch(
+        """
+        with recursive actor as (
+            (select actor_id, actor_name from act where company_id = $1
+                order by actor_id desc, sequence desc limit 1)
+            union all
+            select next.actor_id, next.actor_name
+            from actor cross join lateral (
+                select actor_id, actor_name from act
+                where company_id = $1 and actor_id < actor.actor_id
+                order by actor_id desc, sequence desc limit 1
+            ) as next
+        )
+        select actor_id, actor_name from actor limit $2
+        """,
+        company_id,
+        rows_max,
+    )
+    return [(row["actor_id"], row["actor_name"]) for row in rows]
+
+
+async def list_actions(db: Connection, company_id: int, *, rows_max: int) -> Sequence[str]:
+    """What has ever been done, by the alphabet; one step of the index for each action."""
+    rows = await db.fetch(
+        """
+        with recursive done as (
+            (select action from act where company_id = $1 order by action limit 1)
+            union all
+            select next.action
+            from done cross join lateral (
+                select action from act where company_id = $1 and action > done.action
+                order by action limit 1
+            ) as next
+        )
+        select action from done limit $2
+        """,
+        company_id,
+        rows_max,
+    )
+    return [row["action"] for row in rows]
+
+
+async def find_break(db: Connection, company_id: int) -> int | None:
+    """Find the first act of a company that is not what it was, or that is missing."""
+    sequence: int | None = await db.fetchval(
+        f"""
+        select min(sequence) from (
+            select company_id, sequence from ({BROKEN}) as broken
+            union all
+            select company_id, least(coalesce(head, 0), coalesce(last, 0)) + 1
+            from ({LOST_ENDS}) as lost
+        ) as found
+        where company_id = $1
+        """,  # noqa: S608 - both are constants
+        company_id,
+    )
+    return sequence
+
+
+def _link(row: Row) -> Link:
+    return Link(
+        company_id=row["company_id"],
+        sequence=row["sequence"],
+        previous_hash=row["previous_hash"],
+        environment=row["environment"],
+        at=row["at"],
+        actor_kind=ActorKind(row["actor_kind"]),
+        actor_id=row["actor_id"],
+        actor_name=row["actor_name"],
+        role=row["role"],
+        ip=row["ip"],
+        user_agent=row["user_agent"],
+        action=row["action"],
+        target_type=row["target_type"],
+        target_id=row["target_id"],
+        before=row["before"],
+        after=row["after"],
+        reason=row["reason"],
+        request_id=row["request_id"],
+    )
