@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from tempfile import TemporaryFile
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
@@ -32,6 +34,9 @@ from vintem.launch import (
     write_private,
 )
 from vintem.ledger.model import Scope
+from vintem.members import service as members
+from vintem.members.model import Role
+from vintem.members.passwords import hashing
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
 from vintem.runtime.processes import stop_signal, unless_stopping
@@ -49,6 +54,10 @@ KEYS: Final = {
     "liveCheckoutKey": (KeyType.CHECKOUT, Environment.LIVE),
 }
 
+
+OWNER_NAME: Final = "Dona da Loja"
+OWNER_EMAIL: Final = "dona@loja.example"
+PASSWORD_BYTES: Final = 15
 
 PRODUCT_NAME: Final = "Curso de Violão"
 PRODUCT_CENTS: Final = 14_990
@@ -80,6 +89,15 @@ class DemoCheckout:
 
 
 @dataclass(frozen=True, slots=True)
+class DemoOwner:
+    """Who signs in to the demo's dashboard."""
+
+    email: str
+    password: str | None
+    """None once the owner has chosen another, which nobody knows here."""
+
+
+@dataclass(frozen=True, slots=True)
 class DemoCompany:
     """What demo.json keeps: the company's public id, its keys by their name there, and where it is.
 
@@ -89,6 +107,7 @@ class DemoCompany:
     company_id: str
     keys: Mapping[str, str]
     base_url: str | None = None
+    owner: DemoOwner | None = None
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -112,6 +131,7 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
             async with migrated(complete) as database:
                 pepper = complete.pepper.encode()
                 demo = await seed(database, settings.data, pepper=pepper, console=console)
+                demo = await seed_owner(database, settings.data, demo)
                 storefront = await open_storefront(database, demo.company_id, pepper=pepper)
             console.print("[dim]Starting the API and the worker …[/]")
             platform = Platform(complete, api_processes=1, has_worker=True)
@@ -196,6 +216,43 @@ async def seed(database: Database, data: Path, *, pepper: bytes, console: Consol
     return demo
 
 
+async def seed_owner(database: Database, data: Path, demo: DemoCompany) -> DemoCompany:
+    """Have the owner that demo.json names; a password that was changed since is not known."""
+    company = await companies.get_company(database, demo.company_id)
+    team = await members.list_members(database, company.company_id)
+    owners = [member for member in team if member.role is Role.OWNER]
+    if owners:
+        kept = demo.owner or DemoOwner(owners[0].email, None)
+        person = await members.find_person(database, kept.email)
+        is_known = (
+            kept.password is not None
+            and person is not None
+            and await hashing.is_right(kept.password, person.password_hash)
+        )
+        owner = DemoOwner(owners[0].email, kept.password if is_known else None)
+        return replace(demo, owner=owner)
+    owner = demo.owner or DemoOwner(OWNER_EMAIL, secrets.token_urlsafe(PASSWORD_BYTES))
+    if await members.find_person(database, owner.email) is not None:
+        # Another demo of the same database has that name already.
+        owner = replace(owner, email=f"dona-{demo.company_id[-8:]}@loja.example")
+    made = replace(demo, owner=owner)
+    # The file comes first: a start that dies here finds it, and makes the same owner.
+    write_private(data / "demo.json", shown(made))
+    assert owner.password is not None, "whoever has no owner yet has not changed the password"
+    password_hash = await hashing.hash(owner.password)
+    async with database.atomic() as block:
+        await members.create_person(
+            block,
+            company.company_id,
+            email=owner.email,
+            name=OWNER_NAME,
+            password_hash=password_hash,
+            role=Role.OWNER,
+            now=utc_now(),
+        )
+    return made
+
+
 async def open_storefront(database: Database, public_id: str, *, pepper: bytes) -> DemoCheckout:
     """Have a product, a coupon, a link and looks, made the first time, and open a session."""
     company = await companies.get_company(database, public_id)
@@ -265,12 +322,29 @@ def read_demo(file: Path) -> DemoCompany | None:
         return None
     content = json.loads(file.read_text())
     keys = {name: content[name] for name in KEYS}
-    return DemoCompany(content["companyId"], keys, content.get("baseUrl"))
+    owner = content.get("dashboard")
+    return DemoCompany(
+        content["companyId"],
+        keys,
+        content.get("baseUrl"),
+        None if owner is None else DemoOwner(owner["email"], owner["password"]),
+    )
 
 
-def shown(demo: DemoCompany) -> Mapping[str, str | None]:
+def shown(demo: DemoCompany) -> Mapping[str, object]:
     """What demo.json and the ready file hold."""
-    return {"baseUrl": demo.base_url, "companyId": demo.company_id, **demo.keys}
+    content: dict[str, object] = {
+        "baseUrl": demo.base_url,
+        "companyId": demo.company_id,
+        **demo.keys,
+    }
+    if demo.owner is not None:
+        content["dashboard"] = {
+            "url": None if demo.base_url is None else f"{demo.base_url}/dashboard",
+            "email": demo.owner.email,
+            "password": demo.owner.password,
+        }
+    return content
 
 
 def announce(
@@ -310,5 +384,11 @@ def welcome(demo: DemoCompany, storefront: DemoCheckout, base_url: str) -> Panel
     table.add_row("Test checkout key", f"[yellow]{demo.keys['testCheckoutKey']}[/]")
     table.add_row("Product", f"{storefront.product_id}, coupon {storefront.coupon_code}")
     table.add_row("Payment link", f"[cyan]{storefront.link_url(base_url)}[/]")
+    if demo.owner is not None:
+        table.add_row("Dashboard", f"[bold cyan]{base_url}/dashboard[/]")
+        table.add_row("Sign in as", escape(demo.owner.email))
+        password = demo.owner.password
+        known = "the one you have chosen" if password is None else f"[yellow]{password}[/]"
+        table.add_row("Password", known)
     table.add_row("Webhooks", "in test they may also go to this machine, over http")
     return Panel(table, title="[bold]Vintém is running[/]", border_style="green", expand=False)

@@ -181,6 +181,7 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
         PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
         PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
         PublicLimit.WRONG_CODES: settings.public_wrong_codes_per_hour,
+        PublicLimit.SIGN_INS: settings.public_sign_ins_per_minute,
     }
 
 

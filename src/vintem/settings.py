@@ -248,6 +248,14 @@ class Settings:
         "Wrong coupon codes that one IP address may try in checkout sessions, per process.",
         allowed="a whole number from 1 to 1000000",
     )
+    public_sign_ins_per_minute: int = setting(
+        "VINTEM_PUBLIC_SIGN_INS_PER_MINUTE",
+        _whole(1, 1_000_000),
+        "20",
+        "Forms to sign in, choose a password or accept an invitation that one IP address may send,"
+        " per process.",
+        allowed="a whole number from 1 to 1000000",
+    )
     allow_loopback_webhooks: bool = setting(
         "VINTEM_ALLOW_LOOPBACK_WEBHOOKS",
         _flag,

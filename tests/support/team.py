@@ -3,6 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+import argon2
 
 from support.api import Api, HttpReply, Tenant
 from vintem.kit.clock import utc_now
@@ -57,17 +60,33 @@ class Browser:
             return HttpReply(response.status, response.headers, await response.read())
 
 
+@cache
+def password_hash(password: str = PASSWORD) -> str:
+    """The hash of a password, made once: it costs as much as it does in earnest."""
+    return argon2.PasswordHasher().hash(password)
+
+
+def new_email(role: Role) -> str:
+    return f"{role}-{new_token()[:8].lower().strip('-_')}x@loja.example"
+
+
+async def new_person(database: Database, tenant: Tenant, role: Role, *, email: str) -> str:
+    """A new person with a role, who could sign in with PASSWORD."""
+    async with database.atomic() as block:
+        return await members.create_person(
+            block,
+            tenant.company.company_id,
+            email=email,
+            name=f"Pessoa {role}",
+            password_hash=password_hash(),
+            role=role,
+            now=utc_now(),
+        )
+
+
 async def sign_in(api: Api, database: Database, tenant: Tenant, role: Role) -> Browser:
     """Let a new person with a role sit down at a browser."""
-    person_id = await members.create_person(
-        database,
-        tenant.company.company_id,
-        email=f"{role}-{new_token()[:8].lower()}@loja.example",
-        name=f"Pessoa {role}",
-        password=PASSWORD,
-        role=role,
-        now=utc_now(),
-    )
+    person_id = await new_person(database, tenant, role, email=new_email(role))
     token = await members.begin(
         database,
         person_id=person_id,

@@ -8,7 +8,7 @@ from vintem.api.envelope import STATUS
 from vintem.dashboard.menu import menu_path
 from vintem.dashboard.render import render
 from vintem.dashboard.said import SAID
-from vintem.dashboard.visit import ROOT, Visit, address
+from vintem.dashboard.visit import ROOT, Visit, address, query_of
 from vintem.hosted.headers import HTML
 from vintem.hosted.static import accepts_gzip
 from vintem.kit.errors import ErrorCode, Refusal
@@ -39,6 +39,7 @@ _ZIPPED: Final[tuple[Header, ...]] = (
 _WHY: Final = {
     404: "Não encontramos o que você procurava. Talvez o endereço esteja errado.",
     403: "Você não tem permissão para isso. Peça a quem administra a equipe.",
+    429: "Foram tentativas demais em pouco tempo. Espere alguns minutos e tente de novo.",
 }
 _WHY_NOT: Final = "Não foi possível concluir. Nada foi alterado."
 
@@ -47,11 +48,10 @@ def page(
     visit: Visit, template: str, *, title: str, status: int = 200, **context: object
 ) -> Content:
     """Show a page inside the frame, with the menu of what the member may see."""
-    asked = dict(part.partition("=")[::2] for part in _query(visit.call).split("&"))
     context |= {
         "visit": visit,
         "title": title,
-        "said": SAID.get(asked.get("said", ""), ""),
+        "said": SAID.get(query_of(visit.call).get("said", ""), ""),
         "permissions": ROLE_PERMISSIONS[visit.member.role][visit.environment],
         "here": menu_path(visit.call.path.removeprefix(f"{ROOT}/{visit.environment}")),
     }
@@ -119,7 +119,3 @@ def show_refusal(call: Call, refusal: Refusal, status: int) -> Content:
         why=_WHY.get(status, _WHY_NOT),
         request_id=call.request_id if status != STATUS[ErrorCode.NOT_FOUND] else "",
     )
-
-
-def _query(call: Call) -> str:
-    return call.query_string.decode("latin-1")

@@ -2,18 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
-from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Handler, Route
 from vintem.companies.model import Environment
 from vintem.dashboard.answers import forbidden, refusal_page, to_sign_in
+from vintem.dashboard.cookies import cookie_of
 from vintem.dashboard.visit import ROOT, Visit
 from vintem.kit.errors import Refusal
 from vintem.members import service as members
 from vintem.members.model import Permission, SignedIn
-
-COOKIE: Final = "vintem_dashboard"
+from vintem.runtime.rate_limit import PublicLimit
+from vintem.trail import service as trail
 
 VisitHandler = Callable[[Visit], Awaitable[Answer]]
 
@@ -57,6 +56,34 @@ def routes_of(page: Page) -> tuple[Route, ...]:
     )
 
 
+def open_shown(path: str, handler: Handler, summary: str) -> Route:
+    """Declare what is read by whoever comes, below `/dashboard`."""
+    return Route(
+        method="GET",
+        path=f"{ROOT}{path}",
+        handler=handler,
+        summary=summary,
+        group="Dashboard",
+        access=Access.PUBLIC,
+        is_described=False,
+    )
+
+
+def open_sent(path: str, handler: Handler, summary: str) -> Route:
+    """Declare a form of somebody who is not signed in; each address has few tries."""
+    return Route(
+        method="POST",
+        path=f"{ROOT}{path}",
+        handler=handler,
+        summary=summary,
+        group="Dashboard",
+        access=Access.PUBLIC,
+        public_limits=(PublicLimit.SIGN_INS,),
+        is_form=True,
+        is_described=False,
+    )
+
+
 def _handler_of(page: Page, environment: Environment) -> Handler:
     async def handle(call: Call) -> Answer:
         member = await find_member(call)
@@ -64,6 +91,9 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
             return to_sign_in(call)
         visit = Visit(call, member, environment)
         if not visit.can(page.permission):
+            act = visit.act("permission.denied", "page", page.path, reason=page.permission)
+            async with call.resources.database.atomic() as block:
+                await trail.record(block, act)
             return forbidden(visit)
         try:
             return await page.handler(visit)
@@ -79,13 +109,3 @@ async def find_member(call: Call) -> SignedIn | None:
     if not token:
         return None
     return await members.find_signed_in(call.resources.database, token, now=call.now)
-
-
-def cookie_of(call: Call) -> str:
-    """Read the cookie that a browser was given when it was signed in."""
-    try:
-        sent_cookies = SimpleCookie(call.headers.get(b"cookie", b"").decode("latin-1"))
-    except CookieError:
-        return ""
-    cookie = sent_cookies.get(COOKIE)
-    return "" if cookie is None else cookie.value

@@ -2,15 +2,19 @@
 
 from typing import Final
 
-from vintem.api.call import Access, Answer, Call, Handler, RefusalPage, Route
-from vintem.dashboard import home
+from vintem.api.call import Answer, Call, RefusalPage, Route
+from vintem.dashboard import home, security, sign_in
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
-from vintem.dashboard.page import Page, find_member, routes_of
+from vintem.dashboard.page import Page, find_member, open_shown, routes_of
 from vintem.dashboard.visit import ROOT
 from vintem.hosted.static import sending
 
-PAGES: Final[tuple[Page, ...]] = (*home.PAGES,)
+PAGES: Final[tuple[Page, ...]] = (
+    *home.PAGES,
+    *security.PAGES,
+    *sign_in.PAGES,
+)
 
 
 async def enter(call: Call) -> Answer:
@@ -19,21 +23,12 @@ async def enter(call: Call) -> Answer:
     return to_sign_in(call) if member is None else go(f"{ROOT}/test")
 
 
-def _open_route(path: str, handler: Handler, summary: str) -> Route:
-    return Route(
-        method="GET",
-        path=path,
-        handler=handler,
-        summary=summary,
-        group="Dashboard",
-        access=Access.PUBLIC,
-        is_described=False,
-    )
-
-
 ROUTES: Final[tuple[Route, ...]] = (
-    _open_route(ROOT, enter, "The way into the dashboard"),
-    _open_route(f"{PATH}/{{name}}", sending(FILES), "A file of the dashboard's pages"),
+    open_shown("", enter, "The way into the dashboard"),
+    open_shown(
+        f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
+    ),
+    *sign_in.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 

@@ -5,4 +5,5 @@ from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
     "signed-out": "Você saiu.",
+    "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }

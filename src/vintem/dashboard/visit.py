@@ -14,7 +14,7 @@ from vintem.companies.model import Environment
 from vintem.dashboard.forms import FormT, read_form
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
-from vintem.members.model import Permission, SignedIn, may
+from vintem.members.model import AGE_MAX, IDLE_MAX, Permission, SignedIn, may
 from vintem.resources import Resources
 from vintem.runtime.crypto import derive
 from vintem.trail.model import Act, ActorKind
@@ -49,6 +49,12 @@ class Visit:
         """Tell whether no money is real here."""
         return self.environment is Environment.TEST
 
+    @property
+    def seconds_left(self) -> int:
+        """How long this visit lasts if nothing more is asked for."""
+        age_left = self.member.signed_in_at + AGE_MAX - self.call.now
+        return int(min(IDLE_MAX, age_left).total_seconds())
+
     def can(self, permission: Permission | str) -> bool:
         """Say whether the member may do something here."""
         return may(self.member.role, self.environment, Permission(permission))
@@ -59,12 +65,9 @@ class Visit:
 
     def asked(self, shape: type[AskedT]) -> AskedT:
         """Read what the address asks for; whatever else it says is ignored."""
-        try:
-            pairs = parse_qsl(self.call.query_string.decode("ascii"), max_num_fields=PARAMETERS_MAX)
-        except ValueError:
-            return shape()
         known = shape.__struct_fields__
-        return shape(**{name: text.strip() for name, text in pairs if name in known})
+        asked = query_of(self.call)
+        return shape(**{name: text.strip() for name, text in asked.items() if name in known})
 
     @property
     def csrf(self) -> str:
@@ -91,25 +94,65 @@ class Visit:
         reason: str = "",
     ) -> Act:
         """Say what this member does, for the trail."""
-        agent = self.call.headers.get(b"user-agent", b"").decode("latin-1")
-        return Act(
+        return act_of(
+            self.call,
             company_id=self.member.company_id,
             environment=self.environment,
-            at=self.call.now,
-            actor_kind=ActorKind.PERSON,
-            actor_id=self.member.person_id,
-            actor_name=self.member.name,
+            person_id=self.member.person_id,
+            name=self.member.name,
             role=self.member.role,
-            ip=self.call.client_ip,
-            user_agent=agent[:USER_AGENT_CHARACTERS_MAX],
             action=action,
             target_type=target_type,
             target_id=target_id,
-            before=before or {},
-            after=after or {},
+            before=before,
+            after=after,
             reason=reason,
-            request_id=self.call.request_id,
         )
+
+
+def act_of(
+    call: Call,
+    *,
+    company_id: int,
+    person_id: str,
+    name: str,
+    role: str,
+    action: str,
+    target_type: str,
+    target_id: str,
+    environment: str = "",
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+    reason: str = "",
+) -> Act:
+    """Say what a person does at a browser, for the trail of a company; perhaps in neither place."""
+    agent = call.headers.get(b"user-agent", b"").decode("latin-1")
+    return Act(
+        company_id=company_id,
+        environment=environment,
+        at=call.now,
+        actor_kind=ActorKind.PERSON,
+        actor_id=person_id,
+        actor_name=name,
+        role=role,
+        ip=call.client_ip,
+        user_agent=agent[:USER_AGENT_CHARACTERS_MAX],
+        action=action,
+        target_type=target_type,
+        target_id=target_id,
+        before=before or {},
+        after=after or {},
+        reason=reason,
+        request_id=call.request_id,
+    )
+
+
+def query_of(call: Call) -> dict[str, str]:
+    """Read the parameters of an address, the last of each name; nothing where they are broken."""
+    try:
+        return dict(parse_qsl(call.query_string.decode("ascii"), max_num_fields=PARAMETERS_MAX))
+    except ValueError:
+        return {}
 
 
 def address(path: str, **query: object) -> str:

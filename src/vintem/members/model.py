@@ -1,13 +1,25 @@
 """People, their roles and what each role may do, without input or output."""
 
+import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from vintem.companies.model import Environment
+
+NAME_CHARACTERS_MAX: Final = 120
+EMAIL_CHARACTERS_MAX: Final = 254
+IDLE_MAX: Final = timedelta(minutes=30)
+"""How long a browser may be left alone."""
+AGE_MAX: Final = timedelta(hours=12)
+"""How long a browser stays signed in, however busy."""
+TEAM_MAX: Final = 100
+"""People and open invitations of one company."""
+
+_EMAIL: Final = re.compile(r"[^\s@<>(),;:\\\"\[\]]{1,64}@(?:[a-z0-9-]{1,63}\.)+[a-z0-9-]{2,63}")
 
 
 class Role(StrEnum):
@@ -143,3 +155,68 @@ class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
     signed_in_at: datetime
     companies: tuple[tuple[str, str], ...] = ()
     """The public id and the name of every company that the person may change to."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who signs in, and what proves that it is them."""
+
+    person_id: str
+    email: str
+    name: str
+    password_hash: str | None
+    totp_sealed: bytes | None
+    totp_last_step: int | None
+
+    @property
+    def has_totp(self) -> bool:
+        """Tell whether a code is asked for after the password."""
+        return self.totp_sealed is not None
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A person in a company, as its team sees them."""
+
+    person_id: str
+    email: str
+    name: str
+    role: Role
+    has_totp: bool
+    joined_at: datetime
+    signed_in_at: datetime | None
+
+
+class Invitation(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who was asked to join a company."""
+
+    invitation_id: str
+    company_id: int
+    company_name: str
+    email: str
+    role: Role
+    invited_by: str
+    """The name of who asked; empty for an operator of the platform."""
+    created_at: datetime
+    expires_at: datetime
+
+
+class Browser(msgspec.Struct, frozen=True, kw_only=True):
+    """One place where a person is signed in."""
+
+    session_id: str
+    company_name: str
+    ip: str
+    user_agent: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+def email_of(text: str) -> str | None:
+    """Read an e-mail as it is kept, in small letters; or nothing, when it is none."""
+    email = text.strip().lower()
+    is_one = len(email) <= EMAIL_CHARACTERS_MAX and _EMAIL.fullmatch(email) is not None
+    return email if is_one else None
+
+
+def may_touch(actor: SignedIn, person_id: str, role: Role) -> bool:
+    """Say whether a member may change what another is: never the owner, and never oneself."""
+    return role is not Role.OWNER and person_id != actor.person_id

@@ -32,6 +32,7 @@ class PublicLimit(StrEnum):
     LINK_SESSIONS = "payment-link sessions"
     REFUSED_CARDS = "refused cards"
     WRONG_CODES = "wrong coupon codes"
+    SIGN_INS = "sign-ins"
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):

@@ -24,3 +24,57 @@ document.addEventListener("keydown", (event) => {
 
 const faults = document.getElementById("faults");
 if (faults) faults.focus();
+
+// A page that is left alone says so before the visit ends, and goes on when asked to.
+const visit = document.body.dataset;
+if (visit.stay) {
+  const WARNED_SECONDS = 120;
+  const KEPT = "vintem-visit-ends";
+  let endsAt = 0;
+  const last = (seconds) => {
+    endsAt = Date.now() + seconds * 1000;
+    try { localStorage.setItem(KEPT, endsAt); } catch { /* Other pages of this visit warn too early. */ }
+  };
+  last(Number(visit.signOutAfter));
+  addEventListener("storage", (event) => {
+    if (event.key === KEPT && event.newValue) endsAt = Number(event.newValue);
+  });
+
+  const notice = document.createElement("div");
+  notice.className = "leaving note warn";
+  notice.setAttribute("role", "alertdialog");
+  notice.setAttribute("aria-labelledby", "leaving-why");
+  notice.hidden = true;
+  const why = document.createElement("p");
+  why.id = "leaving-why";
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "btn primary";
+  button.textContent = "Continuar conectado";
+  notice.append(why, button);
+  document.body.append(notice);
+  let cameFrom = null;
+  button.addEventListener("click", async () => {
+    const answer = await fetch(visit.stay, { redirect: "manual" });
+    if (!answer.ok) { location.href = visit.leave; return; }
+    last(Number(await answer.text()));
+    look();
+    if (cameFrom) cameFrom.focus();
+  });
+
+  const look = () => {
+    const seconds = (endsAt - Date.now()) / 1000;
+    if (seconds <= 0) { location.href = visit.leave; return; }
+    const isDue = seconds <= WARNED_SECONDS;
+    if (isDue && notice.hidden) {
+      const minutes = Math.ceil(seconds / 60);
+      why.textContent = `Por segurança, sua sessão termina em ${minutes} ${minutes === 1 ? "minuto" : "minutos"}.`;
+      cameFrom = document.activeElement;
+      notice.hidden = false;
+      button.focus();
+    } else if (!isDue) {
+      notice.hidden = true;
+    }
+  };
+  setInterval(look, 1000);
+}
