@@ -80,6 +80,13 @@ async def find_product(db: Connection, scope: Scope, product_id: str) -> Product
     return found[0] if found else None
 
 
+async def find_products(
+    db: Connection, scope: Scope, product_ids: Sequence[str]
+) -> Sequence[Product]:
+    """Find those of these products that exist, sold or not."""
+    return await store.find_products(db, scope, product_ids)
+
+
 async def lock_product(db: Connection, scope: Scope, product_id: str) -> Product | None:
     """Find a product that is about to be changed."""
     return await store.lock_product(db, scope, product_id)
@@ -133,9 +140,15 @@ async def create_coupon(
         product_ids=product_ids,
         customer_redemptions_max=customer_redemptions_max,
     )
-    if not await store.insert_coupon(db, coupon):
+    if not await add_coupon(db, coupon):
         raise CodeTakenError(kept_code)
     return coupon
+
+
+async def add_coupon(db: Connection, coupon: Coupon) -> bool:
+    """Add a coupon; false when another one has its code."""
+    assert normal_code(coupon.code) == coupon.code
+    return await store.insert_coupon(db, coupon)
 
 
 async def change_coupon(db: Connection, coupon: Coupon, *, now: datetime) -> Coupon:

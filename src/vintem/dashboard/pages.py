@@ -3,7 +3,7 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import home, security, sign_in
+from vintem.dashboard import coupons, home, links, products, security, sign_in
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -12,6 +12,9 @@ from vintem.hosted.static import sending
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
+    *products.PAGES,
+    *coupons.PAGES,
+    *links.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
 )

@@ -12,6 +12,7 @@ from vintem.dashboard.files import SCRIPT, SCRIPT_HTMX, STYLE
 from vintem.dashboard.menu import MENU
 from vintem.dashboard.visit import ROOT, address
 from vintem.hosted import words
+from vintem.hosted.context import image_of
 from vintem.hosted.render import Minified
 from vintem.hosted.static_files import ICON
 from vintem.kit.clock import BUSINESS_ZONE
@@ -73,6 +74,7 @@ def _templates() -> jinja2.Environment:
         "day": day,
         "percent": words.percent,
         "copyable": copyable,
+        "kept_picture": image_of,
     }
     environment.globals |= {
         "ROOT": ROOT,
