@@ -5,7 +5,7 @@ import csv
 import html
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO, StringIO
 
 import pytest
@@ -14,16 +14,15 @@ from msgspec.structs import replace as changed
 from PIL import Image
 
 from conftest import running_api
-from support.api import Api, HttpReply, Tenant, new_tenant
+from support.api import Api, new_tenant
+from support.desk import Desk, assert_fault, id_in, text_of
 from support.sink import Sink, running_sink
-from support.team import Browser, Fields, sign_in
+from support.team import sign_in
 from vintem.checkout import catalogue
-from vintem.checkout.catalogue_listing import Span, list_products
 from vintem.checkout.link import PaymentLink
-from vintem.checkout.model import Coupon, Product
+from vintem.checkout.model import Coupon
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
-from vintem.ledger.model import Scope
 from vintem.members.model import Role
 from vintem.runtime.db import Database
 from vintem.settings import Settings
@@ -48,71 +47,10 @@ async def sink() -> AsyncIterator[Sink]:
         yield running
 
 
-@dataclass(frozen=True)
-class Desk:
-    """A company and the browser of one who works there."""
-
-    browser: Browser
-    database: Database
-    tenant: Tenant
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(self.tenant.company.company_id, "test")
-
-    @property
-    def live(self) -> Scope:
-        return Scope(self.tenant.company.company_id, "live")
-
-    async def get(self, path: str, environment: str = "test") -> HttpReply:
-        return await self.browser.get(f"/dashboard/{environment}{path}")
-
-    async def post(self, path: str, fields: Fields, environment: str = "test") -> HttpReply:
-        return await self.browser.post(f"/dashboard/{environment}{path}", fields)
-
-    async def colleague(self, role: Role) -> "Desk":
-        browser = await sign_in(self.browser.api, self.database, self.tenant, role)
-        return Desk(browser, self.database, self.tenant)
-
-    async def product(self, name: str = "Palhetas") -> Product:
-        return await catalogue.create_product(
-            self.database, self.scope, name=name, unit_amount=5_000, now=utc_now()
-        )
-
-    async def acts(self) -> list[tuple[str, str, str]]:
-        """What was done, where it was allowed."""
-        rows = await self.database.fetch(
-            """
-            select action, target_id, environment from act
-            where company_id = $1 and action <> 'permission.denied' order by sequence
-            """,
-            self.scope.company_id,
-        )
-        return [(row["action"], row["target_id"], row["environment"]) for row in rows]
-
-    async def products(self) -> int:
-        return len(await list_products(self.database, self.scope, Span(rows_max=100)))
-
-
 @pytest.fixture
 async def desk(door: Api, database: Database) -> Desk:
     tenant = await new_tenant(database)
     return Desk(await sign_in(door, database, tenant, Role.OWNER), database, tenant)
-
-
-def text_of(reply: HttpReply) -> str:
-    return html.unescape(reply.body.decode())
-
-
-def id_in(reply: HttpReply) -> str:
-    """The id of what a form has made, from where it leads to."""
-    assert reply.status == 303, reply.body.decode()[-3_000:]
-    return str(reply.headers["location"]).partition("?")[0].rpartition("/")[2]
-
-
-def assert_fault(reply: HttpReply, field: str) -> None:
-    assert reply.status == 422, field
-    assert f'href="#f-{field}"' in reply.body.decode(), field
 
 
 # Products

@@ -3,7 +3,7 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import coupons, home, links, products, security, sign_in
+from vintem.dashboard import appearance, coupons, home, links, products, security, sign_in
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -15,6 +15,7 @@ PAGES: Final[tuple[Page, ...]] = (
     *products.PAGES,
     *coupons.PAGES,
     *links.PAGES,
+    *appearance.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
 )
