@@ -3,7 +3,18 @@
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import appearance, coupons, home, links, products, security, sign_in
+from vintem.dashboard import (
+    appearance,
+    coupons,
+    home,
+    invitations,
+    links,
+    products,
+    recovery,
+    security,
+    sign_in,
+    team,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
@@ -18,6 +29,7 @@ PAGES: Final[tuple[Page, ...]] = (
     *appearance.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *team.PAGES,
 )
 
 
@@ -33,6 +45,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
     ),
     *sign_in.ROUTES,
+    *recovery.ROUTES,
+    *invitations.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 
