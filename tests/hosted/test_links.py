@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from support.storefront import Storefront
 from support.visitor import BUYER, Visitor
 from vintem.checkout import catalogue
-from vintem.checkout.model import PaymentLink
+from vintem.checkout.link import PaymentLink
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import new_token
 

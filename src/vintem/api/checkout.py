@@ -276,6 +276,7 @@ ROUTES = (
             ErrorCode.INVALID_DOCUMENT,
             ErrorCode.INVALID_INSTALLMENTS,
             ErrorCode.INVALID_STATE,
+            ErrorCode.PAYMENT_LINK_INACTIVE,
             ErrorCode.PROVIDER_NOT_CONFIGURED,
         ),
     ),

@@ -105,7 +105,7 @@ async def pay(
 
 def price_mark(public: PublicSession) -> str:
     """Name what the buyer is shown to pay, by card too; another price has another name."""
-    interest = public.merchant.card_interest
+    interest = public.card_interest
     named = (
         public.session.amounts.total,
         interest.monthly_rate_basis_points,
@@ -212,7 +212,8 @@ def refuse_unpayable(call: Call, public: PublicSession, order: PayBody) -> Insta
     refuse_over(public.session, now=call.now)
     if public.merchant.is_suspended:
         raise Refusal(ErrorCode.COMPANY_SUSPENDED)
-    if order.payment_method not in public.merchant.payment_methods:
+    is_offered = order.payment_method in (public.session.offered_methods or PaymentMethod)
+    if not is_offered or order.payment_method not in public.merchant.payment_methods:
         raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
     refuse_used_up(public.session, order.payment_method, now=call.now)
     return installment_option(public, order)

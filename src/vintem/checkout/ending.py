@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from vintem.checkout import attempts, moves, store
+from vintem.checkout import attempt_store, attempts, moves, store
 from vintem.checkout.model import Session
 from vintem.runtime.db import (
     Connection,
@@ -88,7 +88,7 @@ async def _end_waiting(block: Connection, session: Session, now: datetime) -> No
     await store.wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
     unpaid = [
         await transactions.lock(block, session.scope, transaction_id)
-        for transaction_id in await store.list_unpaid(block, session)
+        for transaction_id in await attempt_store.list_unpaid(block, session)
     ]
     for payment in unpaid:
         if payment.status is Status.PENDING:

@@ -7,19 +7,11 @@ from typing import Final
 import msgspec
 
 from vintem.brazil.installments import CardInterest
-from vintem.checkout.model import (
-    Appearance,
-    Banner,
-    Merchant,
-    PaymentLink,
-    PublicSession,
-    Template,
-    Theme,
-)
-from vintem.checkout.store import session_of
+from vintem.checkout.link import PaymentLink
+from vintem.checkout.model import Appearance, Banner, Merchant, PublicSession, Template, Theme
+from vintem.checkout.store import methods_of, session_of
 from vintem.runtime.db import Connection, Row
 from vintem.transactions.joined import PAYMENT_COLUMNS, payment_in
-from vintem.transactions.model import PaymentMethod
 
 _banners: Final = msgspec.json.Decoder(type=tuple[Banner, ...]).decode
 
@@ -117,7 +109,7 @@ def merchant_of(row: Row) -> Merchant:
         name=row["company_name"],
         display_name=row["company_display_name"] or row["company_name"],
         is_suspended=row["company_status"] == "suspended",
-        payment_methods=_methods(row["payment_methods"]),
+        payment_methods=methods_of(row["payment_methods"]),
         card_interest=CardInterest(
             monthly_rate_basis_points=row["card_interest_basis_points"],
             free_installments=row["card_free_installments"],
@@ -169,12 +161,16 @@ def link_of(row: Row) -> PaymentLink:
         quantity=row["quantity"],
         success_url=row["success_url"],
         cancel_url=row["cancel_url"],
+        message=row["message"],
         inactive_message=row["inactive_message"],
         is_active=row["is_active"],
         ends_at=row["ends_at"],
+        payment_methods=methods_of(row["offered_methods"]),
+        installments_max=row["installments_max"],
+        coupon_id=row["coupon_id"],
+        payments_max=row["payments_max"],
+        payments_held=row["payments_held"],
+        payments_made=row["payments_made"],
+        revenue=row["revenue"],
+        copied_from=row["copied_from"],
     )
-
-
-def _methods(names: Sequence[str]) -> Sequence[PaymentMethod]:
-    """Name the methods in one order, whichever way they were written down."""
-    return tuple(each for each in PaymentMethod if each in names)

@@ -108,6 +108,7 @@ class Notice(StrEnum):
     PIX_ATTEMPTS_EXCEEDED = "pix_attempts_exceeded"
     METHOD_UNAVAILABLE = "method_unavailable"
     STORE_UNAVAILABLE = "store_unavailable"
+    LINK_FULL = "link_full"
     FORM_STALE = "form_stale"
     TRY_AGAIN = "try_again"
 
