@@ -4,7 +4,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
-from vintem.dashboard import exports, home, security, sign_in, trail
+from vintem.dashboard import (
+    company,
+    domains,
+    exports,
+    home,
+    limits,
+    methods,
+    security,
+    sign_in,
+    trail,
+)
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.files import FILES, PATH
@@ -16,6 +26,10 @@ PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *company.PAGES,
+    *limits.PAGES,
+    *methods.PAGES,
+    *domains.PAGES,
     *trail.PAGES,
     *exports.PAGES,
 )
