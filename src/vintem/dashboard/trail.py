@@ -215,9 +215,16 @@ def _changes(act: Link) -> list[Change]:
 
 
 def _said(values: dict[str, object], name: str) -> str:
-    if name not in values:
+    return _words_for(values.get(name))
+
+
+def _words_for(value: object) -> str:
+    if value is None:
         return ""
-    value = values[name]
+    if isinstance(value, bool):
+        return "sim" if value else "não"
+    if isinstance(value, list):
+        return ", ".join(_words_for(one) for one in value)
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
