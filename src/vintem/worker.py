@@ -14,6 +14,7 @@ from vintem.exports import service as exports
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
+from vintem.members import service as members
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
@@ -106,6 +107,11 @@ async def forget_implicit_intents(resources: Resources) -> int:
     return await intents.forget_old(resources.database, now=utc_now())
 
 
+async def forget_sign_ins(resources: Resources) -> int:
+    """Delete tries to sign in, ended sign-ins and links that nobody asks about any more."""
+    return await members.forget_old(resources.database, now=utc_now())
+
+
 async def disable_unreachable_webhooks(resources: Resources) -> int:
     """Stop calling endpoints that have taken nothing for days."""
     return await deliveries.disable_unreachable(resources.database)
@@ -154,6 +160,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
     Duty("old exports", 600.0, forget_old_exports),
+    Duty("old sign-ins", 600.0, forget_sign_ins),
 )
 
 

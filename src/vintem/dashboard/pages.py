@@ -9,10 +9,13 @@ from vintem.dashboard import (
     domains,
     exports,
     home,
+    invitations,
     limits,
     methods,
+    recovery,
     security,
     sign_in,
+    team,
     trail,
 )
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
@@ -32,6 +35,7 @@ PAGES: Final[tuple[Page, ...]] = (
     *domains.PAGES,
     *trail.PAGES,
     *exports.PAGES,
+    *team.PAGES,
 )
 
 EXPORTS: Final[Mapping[str, AnyExport]] = {
@@ -52,6 +56,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
     ),
     *sign_in.ROUTES,
+    *recovery.ROUTES,
+    *invitations.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 
