@@ -1,19 +1,27 @@
 """The table of the dashboard's pages."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
     approvals,
     balance,
+    company,
+    domains,
+    exports,
     home,
+    limits,
+    methods,
     security,
     sign_in,
     statement,
+    trail,
     withdrawal_rules,
     withdrawals,
 )
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
+from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
 from vintem.dashboard.visit import ROOT
@@ -28,7 +36,18 @@ PAGES: Final[tuple[Page, ...]] = (
     *approvals.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *company.PAGES,
+    *limits.PAGES,
+    *methods.PAGES,
+    *domains.PAGES,
+    *trail.PAGES,
+    *exports.PAGES,
 )
+
+EXPORTS: Final[Mapping[str, AnyExport]] = {
+    page.export.what: page.export for page in PAGES if page.export is not None
+}
+"""Every list that can be had as a file, as the worker finds it."""
 
 
 async def enter(call: Call) -> Answer:

@@ -12,5 +12,10 @@ SAID: Final[Mapping[str, str]] = {
     "withdrawal-approved-alone": "Saque aprovado. Ele é enviado depois do prazo de espera.",
     "withdrawal-rejected": "Saque rejeitado. O valor voltou ao saldo.",
     "withdrawal-rules-saved": "Regras de saque mudadas.",
+    "export-waiting": "A lista é longa: o arquivo é preparado e aparece aqui em instantes.",
+    "company-saved": "Dados da empresa salvos.",
+    "methods-saved": "Métodos e parcelas salvos.",
+    "domain-added": "Domínio incluído.",
+    "domain-removed": "Domínio removido.",
     "left-alone": "Por segurança, sua sessão terminou. Entre de novo.",
 }

@@ -51,7 +51,7 @@ async def record(block: Connection, act: Act) -> None:
         reason=redact_secrets(act.reason)[:TEXT_CHARACTERS_MAX],
         request_id=act.request_id,
     )
-    await store.append(block, link, digest=hash_of(link))
+    await store.append(block, msgspec.structs.replace(link, hash=hash_of(link)))
 
 
 async def list_older(

@@ -62,7 +62,7 @@ async def lock_head(db: Connection, company_id: int) -> tuple[int, bytes]:
     return row["sequence"], row["hash"]
 
 
-async def append(db: Connection, link: Link, *, digest: bytes) -> None:
+async def append(db: Connection, link: Link) -> None:
     """Write an act, and that the chain ends with it."""
     await db.execute(
         """
@@ -95,7 +95,7 @@ async def append(db: Connection, link: Link, *, digest: bytes) -> None:
         link.reason,
         link.request_id,
         link.previous_hash,
-        digest,
+        link.hash,
     )
 
 
@@ -244,4 +244,5 @@ def _link(row: Row) -> Link:
         after=row["after"],
         reason=row["reason"],
         request_id=row["request_id"],
+        hash=row["hash"],
     )
