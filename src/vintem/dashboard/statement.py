@@ -34,7 +34,7 @@ _ELSEWHERE: Final = frozenset(
 )
 _KINDS_SHOWN: Final = {kind: words for kind, words in KINDS.items() if kind not in _ELSEWHERE}
 _RECORD: Final = re.compile(r"(?:tx|wd)_[0-9a-z]{26}")
-_PLACES: Final = {"tx": "/transactions", "wd": "/withdrawals"}
+_PLACES: Final = {"tx": "/transactions/", "wd": "/withdrawals/"}
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
@@ -82,12 +82,12 @@ def filter_of(asked: Asked) -> StatementFilter:
 
 
 def place_of(reference: str) -> tuple[str, str]:
-    """The page of the record that a movement names, and the record's id; empty: it has none."""
+    """Where the page of the record is that a movement names, and its id; empty: it has none."""
     found = _RECORD.search(reference)
     if found is None:
         return "", ""
     record_id = found[0]
-    return f"{_PLACES[record_id[:2]]}/{record_id}", record_id
+    return _PLACES[record_id[:2]], record_id
 
 
 async def _rows(source: Source, asked: Asked) -> AsyncIterator[Sequence[Cell]]:

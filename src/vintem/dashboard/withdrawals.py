@@ -40,6 +40,7 @@ from vintem.dashboard.withdrawal_form import (
     order_of,
     prepare_for,
 )
+from vintem.dashboard.withdrawal_mail import tell_owner
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
 from vintem.kit.paging import Cursor
@@ -249,13 +250,16 @@ async def _create_once(visit: Visit, order: WithdrawalBody, intent: Intent) -> W
 
     try:
         new, _destination = await prepare_for(visit, order, intent)
-        return (await creation.create(database, new, witness=witness)).withdrawal
+        created = await creation.create(database, new, witness=witness)
     except Refusal:
         # What was confirmed once is there, whatever the checks say today.
         earlier = await creation.find_replay(database, visit.scope, intent)
         if earlier is None:
             raise
         return earlier
+    if not created.is_replay:
+        await tell_owner(visit, created.withdrawal, "requested")
+    return created.withdrawal
 
 
 async def ask_to_cancel(visit: Visit) -> Answer:
@@ -297,6 +301,7 @@ async def cancel_withdrawal(visit: Visit) -> Answer:
     await withdrawals.cancel(
         database, visit.scope, withdrawal_id, now=visit.call.now, witness=witness
     )
+    await tell_owner(visit, found, "cancelled")
     return go(visit.href(f"/withdrawals/{withdrawal_id}", said="withdrawal-cancelled"))
 
 
