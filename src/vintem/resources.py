@@ -15,9 +15,10 @@ from vintem.ledger.service import BalanceReader
 from vintem.providers.faults import Faults
 from vintem.providers.payout_simulator import PayoutSimulator
 from vintem.providers.simulator import SIMULATOR, Simulator
+from vintem.requests.service import RequestLog
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
-from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.db import Database
 from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
@@ -54,6 +55,8 @@ class Resources:
     balances: BalanceReader
     sessions: SessionReader
     keyring: Keyring
+    requests: RequestLog
+    """What companies have called, written off the way of the calls."""
     sealer: Sealer
     outbound: Outbound
     limiter: Limiter
@@ -81,7 +84,7 @@ class Resources:
 async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIterator[Resources]:
     """Open everything, keep it fresh, and close it in the right order."""
     following.follow_with(checkout_moves.follow)
-    database = open_database(settings)
+    database = Database(settings.database_url, settings.database_options)
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
@@ -100,6 +103,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     balances = BalanceReader(database)
     sessions = SessionReader(database)
     outbound = Outbound()
+    requests = RequestLog(database)
     public_limiter = MemoryLimiter()
     memory_limiter = MemoryLimiter()
     shared_limiter = SharedLimiter(database) if shared_limits else None
@@ -114,6 +118,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         balances=balances,
         sessions=sessions,
         keyring=keyring,
+        requests=requests,
         sealer=sealer,
         outbound=outbound,
         limiter=shared_limiter or memory_limiter,
@@ -130,6 +135,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
+        asyncio.create_task(requests.keep_writing(), name="request log"),
         asyncio.create_task(_forget_idle(resources, memory_limiter), name="idle windows"),
     ]
     try:
@@ -139,6 +145,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
             chore.cancel()
         # One that has died must not keep the rest from being closed.
         await asyncio.wait(chores)
+        await requests.close()
         await dispatcher.close()
         await transactions.close()
         await balances.close()
@@ -148,18 +155,6 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         if shared_limiter is not None:
             await shared_limiter.close()
         await database.close()
-
-
-def open_database(settings: Settings) -> Database:
-    """The database that the settings name, not yet connected."""
-    return Database(
-        settings.database_url,
-        DatabaseOptions(
-            connections_max=settings.connections_max,
-            statement_timeout_ms=settings.statement_timeout_ms,
-            lock_timeout_ms=settings.lock_timeout_ms,
-        ),
-    )
 
 
 async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:

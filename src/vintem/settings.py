@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from vintem.providers.faults import Fault, FaultShare, parse_faults
+from vintem.runtime.db import DatabaseOptions
 from vintem.runtime.mail import MailTls
 
 Network = IPv4Network | IPv6Network
@@ -418,6 +419,15 @@ class Settings:
         "After that: how long calls in flight may take to end.",
         allowed="a number from 0 to 60",
     )
+
+    @property
+    def database_options(self) -> DatabaseOptions:
+        """How a process uses its database."""
+        return DatabaseOptions(
+            connections_max=self.connections_max,
+            statement_timeout_ms=self.statement_timeout_ms,
+            lock_timeout_ms=self.lock_timeout_ms,
+        )
 
 
 def public_address(settings: Settings) -> str:

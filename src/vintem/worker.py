@@ -11,9 +11,12 @@ from vintem.checkout import ending
 from vintem.dashboard import exporting
 from vintem.dashboard.pages import EXPORTS
 from vintem.exports import service as exports
+from vintem.figures import service as figures
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
+from vintem.members import service as members
+from vintem.requests import service as requests
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
@@ -22,6 +25,7 @@ from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 from vintem.webhooks import dispatch as deliveries
 from vintem.webhooks import service as webhooks
+from vintem.webhooks import sink
 from vintem.webhooks.dispatch import Dispatcher
 from vintem.withdrawals import dispatch
 
@@ -106,6 +110,11 @@ async def forget_implicit_intents(resources: Resources) -> int:
     return await intents.forget_old(resources.database, now=utc_now())
 
 
+async def forget_sign_ins(resources: Resources) -> int:
+    """Delete tries to sign in, ended sign-ins and links that nobody asks about any more."""
+    return await members.forget_old(resources.database, now=utc_now())
+
+
 async def disable_unreachable_webhooks(resources: Resources) -> int:
     """Stop calling endpoints that have taken nothing for days."""
     return await deliveries.disable_unreachable(resources.database)
@@ -126,6 +135,16 @@ async def forget_old_deliveries(resources: Resources) -> int:
     return await webhooks.forget_old(resources.database, now=utc_now())
 
 
+async def count_figures(resources: Resources) -> int:
+    """Count what companies sell, for those who look at it."""
+    return await figures.count_due(resources.database, resources.sealer, now=utc_now())
+
+
+async def begin_figures(resources: Resources) -> int:
+    """Begin to count for companies that are new."""
+    return await figures.begin_new(resources.database, now=utc_now())
+
+
 async def make_exports(resources: Resources) -> int:
     """Make the files of long lists that somebody waits for."""
     return await exporting.make_waiting(resources, EXPORTS, now=utc_now())
@@ -136,6 +155,16 @@ async def forget_old_exports(resources: Resources) -> int:
     return await exports.forget_old(resources.database, now=utc_now())
 
 
+async def forget_old_requests(resources: Resources) -> int:
+    """Delete the calls that are older than they are kept."""
+    return await requests.forget_old(resources.database, now=utc_now())
+
+
+async def forget_sink_calls(resources: Resources) -> int:
+    """Delete what arrived at the sandbox's own webhook addresses a day ago."""
+    return await sink.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("due sessions", 0.5, end_sessions),
@@ -144,16 +173,21 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("waiting callbacks", 5.0, do_waiting_callbacks),
     Duty("money to release", 5.0, release_money),
     Duty("withdrawals", 0.5, send_withdrawals),
+    Duty("figures to count", 2.0, count_figures),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
     Duty("exports", 1.0, make_exports),
     Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
+    Duty("companies to count", 60.0, begin_figures),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
+    Duty("old sign-ins", 600.0, forget_sign_ins),
     Duty("old exports", 600.0, forget_old_exports),
+    Duty("old sink calls", 600.0, forget_sink_calls),
+    Duty("old requests", 3_600.0, forget_old_requests),
 )
 
 

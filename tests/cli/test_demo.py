@@ -30,7 +30,8 @@ from support.platform import (
     vintem,
 )
 from vintem.companies import service as companies
-from vintem.demo import DemoCompany, read_demo, seed
+from vintem.demo import seed
+from vintem.demo_file import DemoCompany, read_demo
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
@@ -41,7 +42,7 @@ KEY_NAMES = ("testSecretKey", "testCheckoutKey", "liveSecretKey", "liveCheckoutK
 @pytest.fixture(scope="module")
 async def shop(module_path: Path) -> AsyncIterator[Running]:
     """A demo that these tests share and leave as it is."""
-    async with demo(module_path / "data") as running:
+    async with demo(module_path / "data", is_first=True) as running:
         yield running
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vintem.audit import checkout, companies, events, ledger, payments, payouts, trail
+from vintem.audit import checkout, companies, events, figures, ledger, payments, payouts, trail
 from vintem.audit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
@@ -18,6 +18,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     *checkout.INVARIANTS,
     *events.INVARIANTS,
     *trail.INVARIANTS,
+    *figures.INVARIANTS,
 )
 
 
@@ -32,8 +33,13 @@ class Finding:
 async def audit(database: Database) -> Sequence[Finding]:
     """Check every invariant on one consistent view of the database."""
     async with database.patient() as block:
-        await block.execute("set transaction isolation level repeatable read read only")
-        return [await _check(block, invariant) for invariant in INVARIANTS]
+        return await audit_within(block)
+
+
+async def audit_within(block: Connection) -> Sequence[Finding]:
+    """Check every invariant in an atomic block that has done nothing yet."""
+    await block.execute("set transaction isolation level repeatable read read only")
+    return [await _check(block, invariant) for invariant in INVARIANTS]
 
 
 async def _check(block: Connection, invariant: Invariant) -> Finding:

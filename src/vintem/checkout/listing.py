@@ -1,6 +1,6 @@
 """Lists of sessions: their pages, the newest first, and how long they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -75,6 +75,38 @@ async def count(db: Connection, wanted: Filter, *, now: datetime) -> int:
         COUNTED_ROWS_MAX,
     )
     return int(counted)
+
+
+async def list_links_of(
+    db: Connection, scope: Scope, session_ids: Sequence[str]
+) -> Mapping[str, str | None]:
+    """By which payment link the buyers of sessions came, if by one."""
+    rows = await db.fetch(
+        """
+        select s.session_id, s.link_id from unnest($3::text[]) as w (session_id)
+        join checkout_session s on s.company_id = $1 and s.session_id = w.session_id
+        where s.environment = $2
+        """,
+        scope.company_id,
+        scope.environment,
+        list(session_ids),
+    )
+    return {row["session_id"]: row["link_id"] for row in rows}
+
+
+async def list_payments_of(db: Connection, scope: Scope, session_id: str) -> Sequence[str]:
+    """The payments that were tried for a session, the oldest first."""
+    rows = await db.fetch(
+        """
+        select transaction_id from checkout_payment
+        where company_id = $1 and environment = $2 and session_id = $3
+        order by created_at, transaction_id limit 50
+        """,
+        scope.company_id,
+        scope.environment,
+        session_id,
+    )
+    return [row["transaction_id"] for row in rows]
 
 
 def _values(wanted: Filter, now: datetime) -> Sequence[object]:

@@ -1,6 +1,6 @@
 """What happens to sessions: opened, priced, paid and cancelled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -136,6 +136,11 @@ async def create_session(
     earlier = await find_replay(database, scope, intent)
     assert earlier is not None, "the key is taken"
     return Opened(earlier, None)
+
+
+async def find_session(db: Connection, scope: Scope, session_id: str) -> Session | None:
+    """Find a session by its id, as its company does."""
+    return await store.find(db, scope, session_id)
 
 
 async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Session | None:
@@ -279,9 +284,14 @@ async def choose_another_way(database: Database, session: Session, *, now: datet
 
 
 async def cancel_session(
-    database: Database, scope: Scope, session_id: str, *, now: datetime
+    database: Database,
+    scope: Scope,
+    session_id: str,
+    *,
+    now: datetime,
+    also: Callable[[Connection], Awaitable[None]] | None = None,
 ) -> Session:
-    """Cancel a session and what waits to be paid for it, as its company wishes."""
+    """Cancel a session and what waits to be paid for it; `also` takes part in the commit."""
 
     async def cancel(block: Connection) -> Session:
         if await store.find(block, scope, session_id) is None:
@@ -293,7 +303,10 @@ async def cancel_session(
             await payment_moves.move(block, payment, Status.CANCELLED, reason, now=now)
             locked, _ = await lock_with_payment(block, scope, session_id)
         over = replace(locked, state_version=locked.state_version + 1, updated_at=now, due_at=None)
-        return await moves.write(block, over, [SessionStatus.CANCELLED], now=now)
+        cancelled = await moves.write(block, over, [SessionStatus.CANCELLED], now=now)
+        if also is not None:
+            await also(block)
+        return cancelled
 
     return await database.atomically(cancel)
 

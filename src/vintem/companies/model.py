@@ -212,6 +212,8 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
     replaced_by: str | None = None
+    created_by: str = ""
+    """Who made it in the dashboard; nobody is named otherwise."""
 
     def works_at(self, now: datetime) -> bool:
         """Say whether the key opens anything at that moment."""

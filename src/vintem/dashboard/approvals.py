@@ -14,7 +14,7 @@ from vintem.dashboard.asked import cursor_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.money_words import destination_words, exact_destination, reason_words
 from vintem.dashboard.page import Page, deny, sent, shown
-from vintem.dashboard.proof import proof_errors
+from vintem.dashboard.proof import code_errors
 from vintem.dashboard.typed import cents_of
 from vintem.dashboard.visit import Visit
 from vintem.dashboard.withdrawal_mail import tell_owner
@@ -122,7 +122,7 @@ async def approve(visit: Visit) -> Answer:
     errors = _form_errors(form)
     if found.amount >= TYPED_FROM_CENTS and cents_of(form.amount) != found.amount:
         errors["amount"] = "Digite exatamente o valor do saque."
-    if errors := errors or await proof_errors(visit, form.code):
+    if errors := errors or await _proof_errors(visit, form):
         return await _decision_page(visit, found, form, errors, status=UNPROCESSABLE)
     verb = withdrawals.approve_alone if is_alone else withdrawals.approve
     decided = await verb(
@@ -147,7 +147,7 @@ async def reject(visit: Visit) -> Answer:
     errors = _form_errors(form)
     if not form.reason:
         errors["reason"] = "Diga por que o saque é rejeitado."
-    if errors := errors or await proof_errors(visit, form.code):
+    if errors := errors or await _proof_errors(visit, form):
         return await _reject_page(visit, found, form, errors, status=UNPROCESSABLE)
     await withdrawals.reject(
         visit.resources.database,
@@ -179,7 +179,16 @@ async def _is_alone(visit: Visit) -> bool:
 
 
 async def _deny_own(visit: Visit, withdrawal: Withdrawal) -> Answer:
-    return await deny(visit, f"/approvals/{withdrawal.withdrawal_id}", reason="own withdrawal")
+    return await deny(
+        visit, "page", f"/approvals/{withdrawal.withdrawal_id}", reason="own withdrawal"
+    )
+
+
+async def _proof_errors(visit: Visit, form: DecisionForm) -> dict[str, str]:
+    """Ask for the code once all else is right: it works once."""
+    if not visit.member.has_totp:
+        return {"": "Ative antes a verificação em duas etapas em Segurança."}
+    return await code_errors(visit, form.code)
 
 
 def _form_errors(form: DecisionForm) -> dict[str, str]:

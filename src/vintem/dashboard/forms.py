@@ -27,6 +27,11 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 FormT = TypeVar("FormT", bound=Form)
 
 
+def cleaned(text: str) -> str:
+    """A text that was typed, without what nobody can see in it."""
+    return _UNSEEN.sub(" ", text).strip()
+
+
 async def read_form(call: Call, shape: type[FormT]) -> FormT:
     """Read a call's form: fields that nobody declared are refused, and so is one sent twice."""
     raw = await call.read_raw()
@@ -54,7 +59,7 @@ def decode_form(raw: bytes, shape: type[FormT]) -> FormT:
     for name, text in pairs:
         if name not in kinds:
             raise Refusal(ErrorCode.VALIDATION_ERROR, "The form has a field that is not known.")
-        texts.setdefault(name, []).append(_UNSEEN.sub(" ", text).strip())
+        texts.setdefault(name, []).append(cleaned(text))
     values: dict[str, Any] = {}
     for name, sent in texts.items():
         if kinds[name] is not str:

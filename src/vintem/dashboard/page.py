@@ -94,7 +94,7 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
             return to_sign_in(call)
         visit = Visit(call, member, environment)
         if not visit.can(page.permission):
-            return await deny(visit, page.path, reason=page.permission)
+            return await deny(visit, "page", page.path, reason=page.permission)
         try:
             return await page.handler(visit)
         except Refusal as refusal:
@@ -103,9 +103,9 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
     return handle
 
 
-async def deny(visit: Visit, path: str, *, reason: str) -> Answer:
-    """Say to a member that somebody else may do this, and write down that they have tried."""
-    act = visit.act("permission.denied", "page", path, reason=reason)
+async def deny(visit: Visit, target_type: str, target_id: str, *, reason: str) -> Answer:
+    """Say to a member that somebody else may do this, and write down that it was tried."""
+    act = visit.act("permission.denied", target_type, target_id, reason=reason)
     async with visit.resources.database.atomic() as block:
         await trail.record(block, act)
     return forbidden(visit)

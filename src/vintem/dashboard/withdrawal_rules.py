@@ -12,7 +12,7 @@ from vintem.companies.model import WithdrawalRules
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
-from vintem.dashboard.proof import proof_errors
+from vintem.dashboard.proof import code_errors
 from vintem.dashboard.typed import cents_of, typed_cents
 from vintem.dashboard.visit import Visit
 from vintem.hosted.words import money
@@ -71,7 +71,7 @@ async def change_rules(visit: Visit) -> Answer:
     if errors:
         return _rules_page(visit, before, form, errors, status=UNPROCESSABLE)
     # Whoever can loosen the rules needs nobody's approval any more.
-    if visit.member.has_totp and (errors := await proof_errors(visit, form.code)):
+    if visit.member.has_totp and (errors := await code_errors(visit, form.code)):
         return _confirm_page(visit, form, before, rules, errors, status=UNPROCESSABLE)
 
     async def witness(block: Connection) -> None:

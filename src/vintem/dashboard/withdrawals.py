@@ -307,7 +307,7 @@ async def cancel_withdrawal(visit: Visit) -> Answer:
 
 async def _deny_others(visit: Visit, withdrawal: Withdrawal) -> Answer:
     path = f"/withdrawals/{withdrawal.withdrawal_id}/cancel"
-    return await deny(visit, path, reason="withdrawal of another person")
+    return await deny(visit, "page", path, reason="withdrawal of another person")
 
 
 def may_cancel(visit: Visit, withdrawal: Withdrawal) -> bool:

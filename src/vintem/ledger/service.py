@@ -7,7 +7,14 @@ from typing import Final
 import structlog
 
 from vintem.kit.clock import business_day
-from vintem.ledger import payout_store, recipes, statement_store, store
+from vintem.ledger import (
+    payout_store,
+    recipes,
+    release_store,
+    schedule_store,
+    statement_store,
+    store,
+)
 from vintem.ledger.model import (
     BALANCED,
     Account,
@@ -19,12 +26,14 @@ from vintem.ledger.model import (
     Payout,
     Posting,
     Resolution,
+    ScheduledRelease,
     Scope,
     Split,
     StatementFilter,
     StatementLine,
     Taken,
 )
+from vintem.ledger.schedule_store import ReleaseOf
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.runtime.group_commit import GroupCommit
 
@@ -228,6 +237,15 @@ async def release_due(database: Database, *, now: datetime) -> int:
     return released
 
 
+async def release_early(block: Connection, scope: Scope, *, rows_max: int, now: datetime) -> int:
+    """Make available what waits for any day; says how much. Where no money is real, only."""
+    assert scope.environment == "test", "real money is released on its day"
+    await store.lock_accounts(block, scope.company_id)
+    waiting = await release_store.claim_waiting(block, scope, now=now, rows_max=rows_max)
+    await _post_releases(block, waiting, now)
+    return sum(row.amount for row in waiting)
+
+
 class BalanceReader:
     """Reads balances; calls that arrive together share one statement, as writes share a commit."""
 
@@ -263,6 +281,11 @@ async def next_releases(
 ) -> Sequence[tuple[date, int]]:
     """The next days on which something becomes available."""
     return await store.list_next_releases(db, scope, rows_max=rows_max)
+
+
+async def releases_of(db: Connection, scope: Scope, transaction_id: str) -> Sequence[ReleaseOf]:
+    """When the money of a payment becomes available, or became."""
+    return await schedule_store.list_releases_of(db, scope, transaction_id)
 
 
 async def statement(
@@ -317,27 +340,26 @@ async def _release_due_of(database: Database, company_id: int, today: date, now:
         due = await store.claim_due_releases(
             block, company_id, today=today, now=now, rows_max=RELEASES_AT_ONCE_MAX
         )
-        postings = [
-            recipes.release(
-                row.scope,
-                f"{row.transaction_id}/{row.part}",
-                account=row.account,
-                amount=row.amount,
-            )
-            for row in due
-            if row.amount
-        ]
-        if postings:
-            await _post(block, postings, now)
-            references = {
-                posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings
-            }
-            await _recover_debts(block, references, now)
+        await _post_releases(block, due, now)
         if len(due) < RELEASES_AT_ONCE_MAX:
             await store.delete_past_days(block, company_id, today=today)
         return len(due)
 
     return await database.atomically(release)
+
+
+async def _post_releases(block: Connection, due: Sequence[ScheduledRelease], now: datetime) -> None:
+    postings = [
+        recipes.release(
+            row.scope, f"{row.transaction_id}/{row.part}", account=row.account, amount=row.amount
+        )
+        for row in due
+        if row.amount
+    ]
+    if postings:
+        await _post(block, postings, now)
+        references = {posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings}
+        await _recover_debts(block, references, now)
 
 
 async def _recover_debts(block: Connection, references: Mapping[Scope, str], now: datetime) -> None:

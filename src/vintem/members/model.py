@@ -42,6 +42,8 @@ class Permission(StrEnum):
     """Names, documents and addresses of buyers without a mask."""
     PERSONAL_REVEAL = "personal.reveal"
     """The same of one buyer at a time, each time written into the trail."""
+    PERSONAL_EXPORT = "personal.export"
+    """All that is kept about one buyer, as a file."""
     REFUND = "refund"
     TRANSACTION_CANCEL = "transaction.cancel"
     SESSION_MANAGE = "session.manage"

@@ -1,7 +1,6 @@
 """What integrators, providers and the worker can have done to payments."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
@@ -9,7 +8,6 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from vintem.brazil.br_code import end_to_end_id
 from vintem.companies.model import ImplicitProtection
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused
@@ -40,12 +38,11 @@ from vintem.transactions.model import (
     check_refund,
 )
 from vintem.transactions.phases import Desk, refuse_other_intent
+from vintem.transactions.rehearsal import REASONS, sandbox_transfer
 
 log = structlog.get_logger()
 
-SANDBOX_ISPB: Final = "99999999"
 DUE_AT_ONCE_MAX: Final = 100
-END_TO_END_SUFFIX_CHARACTERS: Final = 11
 ANSWER_POLL_SECONDS: Final = 0.05
 
 
@@ -134,8 +131,7 @@ class Transactions:
         """Force a legal move, as the provider, an analyst or a dispute would."""
         if status is Status.PAID:
             # A name of its own for each call: whoever finds it on the payment has made it.
-            suffix = secrets.token_hex(END_TO_END_SUFFIX_CHARACTERS)[:END_TO_END_SUFFIX_CHARACTERS]
-            name = end_to_end_id(ispb=SANDBOX_ISPB, moment=now, suffix=suffix)
+            name = sandbox_transfer(now)
             confirmed = await self.confirm(Payment(scope, transaction_id, name, now))
             # A group is tried again when its connection breaks, perhaps after its commit.
             if confirmed.is_moved or confirmed.transaction.end_to_end_id == name:
@@ -149,14 +145,25 @@ class Transactions:
 
         return await self._database.atomically(move)
 
-    async def cancel(self, scope: Scope, transaction_id: str, *, now: datetime) -> Transaction:
-        """Cancel a payment that nobody has made yet."""
+    async def cancel(
+        self,
+        scope: Scope,
+        transaction_id: str,
+        *,
+        now: datetime,
+        also: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> Transaction:
+        """Cancel a payment that nobody has made yet; `also` takes part in the commit."""
 
         async def cancel(block: Connection) -> Transaction:
             locked = await lock(block, scope, transaction_id)
             if locked.status is not Status.PENDING:
                 raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
-            return await moves.move(block, locked, Status.CANCELLED, StatusReason.MERCHANT, now=now)
+            reason = StatusReason.MERCHANT
+            cancelled = await moves.move(block, locked, Status.CANCELLED, reason, now=now)
+            if also is not None:
+                await also(block)
+            return cancelled
 
         return await self._database.atomically(cancel)
 
@@ -169,8 +176,12 @@ class Transactions:
         amount: int | None,
         reason: str | None,
         now: datetime,
+        also: Callable[[Connection, Refund], Awaitable[None]] | None = None,
     ) -> tuple[Refund, bool]:
-        """Give money back once an intent; says whether this answer repeats an earlier one."""
+        """Give money back once an intent; says whether this answer repeats an earlier one.
+
+        `also` takes part in the commit of a new one.
+        """
 
         async def refund(block: Connection) -> tuple[Refund, bool]:
             locked = await lock(block, scope, transaction_id)
@@ -181,16 +192,11 @@ class Transactions:
                 return earlier, True
             wanted = check_refund(locked, amount, now=now)
             _, made = await moves.refund(block, locked, wanted, reason, intent, now=now)
+            if also is not None:
+                await also(block, made)
             return made, False
 
         return await self._database.atomically(refund)
-
-
-REASONS: Final = {
-    Status.BLOCKED: StatusReason.RISK,
-    Status.FAILED: StatusReason.PROVIDER,
-    Status.CANCELLED: StatusReason.PROVIDER,
-}
 
 
 async def get(db: Connection, scope: Scope, transaction_id: str) -> Transaction:
@@ -212,6 +218,11 @@ async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Transacti
 async def refunds_of(db: Connection, transactions: Sequence[Transaction]) -> Sequence[Refund]:
     """The refunds of one company's payments."""
     return await moves.refunds_of(db, transactions)
+
+
+async def find_refund(db: Connection, scope: Scope, refund_id: str) -> Refund | None:
+    """Find a refund."""
+    return await store.find_refund(db, scope, refund_id)
 
 
 async def look_again(database: Database, *, now: datetime) -> int:

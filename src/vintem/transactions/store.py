@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,14 @@ from vintem.transactions.model import (
     Terms,
     Transaction,
 )
+
+COMPANIES_WITH_DUE: Final = "select distinct company_id from transaction where due_at <= $1"
+LOCK_DUE: Final = """
+    select * from transaction where company_id = $1 and due_at <= $2
+        and (checkout_session_id is not null) = $4
+    order by due_at, transaction_id limit $3
+    for update skip locked
+"""
 
 
 async def find_by_keys(db: Connection, wanted: Sequence[Transaction]) -> Sequence[Transaction]:
@@ -202,7 +211,7 @@ async def has_entered(db: Connection, transaction: Transaction, status: Status) 
 
 async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[int]:
     """Companies with a payment that the worker must look at."""
-    rows = await db.fetch("select distinct company_id from transaction where due_at <= $1", now)
+    rows = await db.fetch(COMPANIES_WITH_DUE, now)
     return [row["company_id"] for row in rows]
 
 
@@ -211,12 +220,7 @@ async def lock_due(
 ) -> Sequence[Transaction]:
     """Lock a company's payments that are due, passing over those that another worker holds."""
     rows = await db.fetch(
-        """
-        select * from transaction where company_id = $1 and due_at <= $2
-            and (checkout_session_id is not null) = $4
-        order by due_at, transaction_id limit $3
-        for update skip locked
-        """,
+        LOCK_DUE,
         company_id,
         now,
         rows_max,

@@ -1,6 +1,6 @@
 """The SQL of lanes: which have something to send, who delivers for them, and how they fare."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -204,6 +204,21 @@ async def list_old_lanes(db: Connection, *, before: datetime) -> Sequence[tuple[
         before,
     )
     return [(row["company_id"], row["lane"]) for row in rows]
+
+
+async def list_failing(
+    db: Connection, company_id: int, lanes: Sequence[str]
+) -> Mapping[str, datetime]:
+    """Which of some lanes fail, and since when."""
+    rows = await db.fetch(
+        """
+        select lane, failing_since from webhook_lane
+        where company_id = $1 and lane = any($2::text[]) and failing_since is not null
+        """,
+        company_id,
+        list(lanes),
+    )
+    return {row["lane"]: row["failing_since"] for row in rows}
 
 
 def _lane(row: Row) -> Lane:

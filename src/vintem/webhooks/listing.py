@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -10,6 +11,8 @@ from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, PageRequest
 from vintem.runtime.db import Connection
 from vintem.webhooks.delivery_store import delivery_of, list_attempts
 from vintem.webhooks.model import Delivery, Endpoint, Event, State
+
+DELIVERIES_SHOWN_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,28 @@ async def list_deliveries(
     if len(found) > len(shown):
         more = Cursor(shown[-1].created_at, shown[-1].delivery_id)
     return DeliveryPage(await _with_attempts(db, company_id, shown), counted, more)
+
+
+async def list_deliveries_of(
+    db: Connection, company_id: int, entity_ids: Sequence[str], lanes: Sequence[str]
+) -> Sequence[Delivery]:
+    """The deliveries on some lanes that tell of some records, the oldest first."""
+    rows = await db.fetch(
+        """
+        select d.*, e.event_id, e.kind, '' as body
+        from unnest($2::text[]) as r (entity_id) cross join unnest($3::text[]) as l (lane)
+        join webhook_delivery d on d.company_id = $1 and d.lane = l.lane
+            and d.entity_id = r.entity_id
+        join webhook_event e on e.company_id = $1 and e.entity_id = d.entity_id
+            and e.sequence = d.sequence
+        order by d.created_at, d.delivery_id limit $4
+        """,
+        company_id,
+        list(entity_ids),
+        list(lanes),
+        DELIVERIES_SHOWN_MAX,
+    )
+    return [delivery_of(row) for row in rows]
 
 
 async def find_delivery(

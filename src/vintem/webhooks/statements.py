@@ -1,9 +1,20 @@
 """Parts of statements that change a record and keep its event, in one round trip."""
 
+import re
 from typing import Final
 
 POSTBACK: Final = "postback "
 """What the lane of postbacks begins with; their environment and origin follow."""
+
+_ORIGIN: Final = "^[A-Za-z]+://[^/?]+"
+
+
+def postback_lane(environment: str, url: str) -> str:
+    """Name the lane of postbacks to an address, as the statement below does."""
+    origin = re.match(_ORIGIN, url)
+    assert origin is not None, "an address that was accepted has an origin"
+    return f"{POSTBACK}{environment} {origin[0]}"
+
 
 KEEP_EVENTS: Final = f"""
 event as (
@@ -21,7 +32,7 @@ addressed as materialized (
         and p.events && array['*', t.kind] collate "C"
     union all
     select company_id, environment,
-        '{POSTBACK}' || environment || ' ' || substring(postback_url from '^[A-Za-z]+://[^/?]+'),
+        '{POSTBACK}' || environment || ' ' || substring(postback_url from '{_ORIGIN}'),
         entity_id, sequence, postback_url, created_at
     from told where postback_url is not null
 ),

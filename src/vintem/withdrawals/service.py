@@ -320,19 +320,33 @@ async def force(
     now: datetime,
 ) -> Withdrawal:
     """Force a legal move, as an operator or the provider would; the sandbox's own."""
+    return await database.atomically(
+        lambda block: force_within(
+            block, scope, withdrawal_id, status, answer=answer, failure=failure, now=now
+        )
+    )
 
-    async def move(block: Connection) -> Withdrawal:
-        locked = await _lock(block, scope, withdrawal_id)
-        if answer is not None and locked.status is status:
-            # The worker has heard the provider's word in the meantime.
-            return locked
-        refuse_illegal(locked, status)
-        if locked.status is Status.PROCESSING:
-            assert answer is not None, "the provider decides about what is on its way"
-            return await moves.settle(block, locked, answer, now=now)
-        return await FORCED[status](block, locked, failure, now)
 
-    return await database.atomically(move)
+async def force_within(
+    block: Connection,
+    scope: Scope,
+    withdrawal_id: str,
+    status: Status,
+    *,
+    answer: Paid | Rejected | None,
+    failure: Failure,
+    now: datetime,
+) -> Withdrawal:
+    """Force a legal move, in the caller's atomic block."""
+    locked = await _lock(block, scope, withdrawal_id)
+    if answer is not None and locked.status is status:
+        # The worker has heard the provider's word in the meantime.
+        return locked
+    refuse_illegal(locked, status)
+    if locked.status is Status.PROCESSING:
+        assert answer is not None, "the provider decides about what is on its way"
+        return await moves.settle(block, locked, answer, now=now)
+    return await FORCED[status](block, locked, failure, now)
 
 
 async def _force_pending(

@@ -1,0 +1,1 @@
+"""How a company sells, counted once and not again whenever somebody looks."""
