@@ -1,8 +1,12 @@
 """Decisions about withdrawals: who makes them, what proves it, what they do to the money."""
 
+from dataclasses import replace
+
 import pytest
 
+from conftest import running_api
 from support.api import Api
+from support.mailbox import receiving
 from support.team import sign_in
 from support.treasury import (
     PIX,
@@ -19,6 +23,7 @@ from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
 from vintem.members.model import Role
 from vintem.runtime.db import Database
+from vintem.settings import Settings
 from withdrawals.till import crypto_body, new_till
 
 NOBODY = "wd_00000000000000000000000000"
@@ -225,6 +230,54 @@ async def test_the_rules_are_changed_after_a_confirmation_by_who_may(team: Team)
     assert (await acts(team))[-1] == "withdrawal_rules.changed"
     unchanged = await team.owner.post(f"{path}/confirm", rules)
     assert "Nada mudaria" in text_of(unchanged)
+
+
+async def test_whoever_has_an_authenticator_shows_it_before_changing_rules(team: Team) -> None:
+    codes = await enrol(team, team.owner)
+    path = "/dashboard/test/withdrawals/rules"
+    confirmed = text_of(await team.owner.post(f"{path}/confirm", {"cents_max": "9,00"}))
+    assert 'name="code"' in confirmed
+    wrong = await team.owner.post(path, {"cents_max": "9,00", "code": "000000"})
+    assert wrong.status == 422
+    assert 'id="e-code"' in text_of(wrong)
+    assert 'name="cents_max" value="9,00"' in text_of(wrong)
+    right = await team.owner.post(path, {"cents_max": "9,00", "code": codes[0]})
+    assert right.status == 303
+
+
+async def test_the_owner_is_told_of_every_step(settings: Settings, database: Database) -> None:
+    async with receiving() as mailbox:
+        wired = replace(
+            settings,
+            public_url="http://pay.example",
+            smtp_host="127.0.0.1",
+            smtp_port=mailbox.port,
+            smtp_from="painel@pay.example",
+            smtp_tls="none",
+        )
+        async with running_api(wired) as api:
+            team = await new_team(api, database, funds=5_000)
+            await team.till.rule(automatic_cents_max=0)
+            codes = await enrol(team, team.owner)
+            kept, thrown = await request(team.finance), await request(team.finance, amount="9,00")
+            path = f"/dashboard/test/approvals/{kept}/approve"
+            await team.owner.post(path, {"code": codes[0]})
+            await team.finance.post(f"/dashboard/test/withdrawals/{thrown}/cancel", {})
+            await mailbox.next_mail(4)
+    subjects = sorted(
+        str(mail["subject"]).replace("\N{NO-BREAK SPACE}", " ") for mail in mailbox.mails
+    )
+    assert subjects == [
+        "TESTE: Saque de R$ 10,00 aprovado",
+        "TESTE: Saque de R$ 10,00 pedido",
+        "TESTE: Saque de R$ 9,00 cancelado",
+        "TESTE: Saque de R$ 9,00 pedido",
+    ]
+    texts = "".join(mail.get_content() for mail in mailbox.mails)
+    assert f"http://pay.example/dashboard/test/withdrawals/{kept}" in texts
+    assert "Pessoa finance pediu um saque" in texts
+    assert "cliente@example.com" not in texts
+    await team.till.check()
 
 
 async def test_an_id_of_another_company_or_environment_is_not_found(
