@@ -1,79 +1,37 @@
-"""Balance, statement, withdrawals and their approval, as the people of a company go about them."""
+"""Balance, statement and withdrawals, as the people of a company see and ask for them."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-import pyotp
 import pytest
 
-from support.api import TEST_PEPPER, Api, HttpReply
-from support.team import Browser, sign_in
+from support.api import Api
+from support.team import sign_in
+from support.treasury import (
+    PIX,
+    Team,
+    acts,
+    confirm,
+    hidden_fields,
+    new_team,
+    request,
+    text_of,
+)
 from vintem.companies import service as companies
-from vintem.companies.model import ImplicitProtection, WithdrawalRules
+from vintem.companies.model import ImplicitProtection
 from vintem.kit.clock import business_day, utc_now
-from vintem.members import second_factor
-from vintem.members import service as members
 from vintem.members.model import Role
-from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
 from withdrawals.test_copypaste import C4, S1
-from withdrawals.till import WALLET, Till, crypto_body, new_till
+from withdrawals.till import WALLET, new_till
 
-WITHDRAWAL = re.compile(r"wd_[0-9a-z]{26}")
-NOBODY = "wd_00000000000000000000000000"
-PIX = {"method": "pix", "amount": "10,00", "key_type": "email", "key": "cliente@example.com"}
 CRYPTO = {"method": "crypto", "amount": "100,00", "network": "USDT.ERC20", "address": WALLET}
-
-
-@dataclass(frozen=True)
-class Team:
-    """A company with money, and the people who may be at its dashboard."""
-
-    till: Till
-    owner: Browser
-    finance: Browser
-
-    async def join(self, role: Role) -> Browser:
-        return await sign_in(self.till.api, self.till.database, self.till.shop.tenant, role)
 
 
 @pytest.fixture
 async def team(api: Api, database: Database) -> Team:
     """A company with R$ 20.000,00, its owner and somebody of finance."""
-    till = await new_till(api, database, funds=2_000_000)
-    tenant = till.shop.tenant
-    return Team(
-        till,
-        await sign_in(api, database, tenant, Role.OWNER),
-        await sign_in(api, database, tenant, Role.FINANCE),
-    )
-
-
-def text_of(reply: HttpReply) -> str:
-    return reply.body.decode().replace("\N{NO-BREAK SPACE}", " ")
-
-
-def hidden_fields(reply: HttpReply) -> dict[str, str]:
-    """What the confirm page would send."""
-    form = text_of(reply).partition('action="/dashboard/test/withdrawals"')[2]
-    fields = re.findall(r'<input type="hidden" name="([a-z_]+)" value="([^"]*)"', form)
-    return {name: value for name, value in fields if name != "csrf"}
-
-
-async def confirm(browser: Browser, fields: Mapping[str, str]) -> HttpReply:
-    return await browser.post("/dashboard/test/withdrawals/confirm", fields)
-
-
-async def request(browser: Browser, **changed: str) -> str:
-    """Ask for a withdrawal by the two forms; its id."""
-    confirmed = await confirm(browser, {**PIX, **changed})
-    assert confirmed.status == 200, text_of(confirmed)
-    made = await browser.post("/dashboard/test/withdrawals", hidden_fields(confirmed))
-    assert made.status == 303, text_of(made)
-    found = WITHDRAWAL.search(made.headers["location"])
-    assert found, made.headers
-    return found[0]
+    return await new_team(api, database, funds=2_000_000)
 
 
 async def test_the_balance_shows_every_part_to_the_cent(team: Team) -> None:
@@ -144,6 +102,26 @@ async def test_lists_go_on_from_page_to_page(team: Team) -> None:
         assert made[1] not in second
         assert 'rel="next"' not in second
         assert 'rel="prev"' in second
+
+
+async def test_the_files_hold_what_the_lists_show_and_no_more(team: Team) -> None:
+    withdrawal_id = await request(team.finance, amount="1.234,56")
+    await team.till.take(2_000)
+    today = business_day(utc_now())
+    statement = await team.finance.get("/dashboard/test/statement.csv?kind=withdrawal")
+    assert f"extrato_inicio_{today}_test.csv" in statement.headers["content-disposition"]
+    lines = statement.body.decode("utf-8-sig").splitlines()
+    assert [line.split(";")[5:] for line in lines[1:]] == [
+        ["2000", "20,00", "", "", "1874544", "18745,44"],
+        ["123456", "1234,56", "", "", "1876544", "18765,44"],
+    ]
+    listed = await team.finance.get("/dashboard/test/withdrawals.csv?status=pending")
+    rows = listed.body.decode("utf-8-sig").splitlines()
+    assert len(rows) == 3
+    assert withdrawal_id in rows[2]
+    assert "c***@example.com" in rows[2]
+    assert "cliente@example.com" not in listed.body.decode()
+    assert await acts(team) == ["withdrawal.requested", "export.made", "export.made"]
 
 
 async def test_the_confirm_page_shows_everything_before_anything_is_done(team: Team) -> None:
@@ -270,203 +248,6 @@ async def test_live_without_a_connector_refuses_as_the_api_does(team: Team) -> N
     assert "ainda não tem um provedor" in text_of(reply)
 
 
-async def test_the_whole_walk_from_the_request_to_the_receipt(team: Team) -> None:
-    await team.till.charge("pix_withdrawal", fixed=100)
-    admin = await team.join(Role.ADMIN)
-    codes = await enrol(team, admin)
-    await team.till.rule(automatic_cents_max=1_000_000)
-    confirmed = await confirm(team.finance, {**PIX, "amount": "12.345,67"})
-    assert "Acima do limite automático de R$ 10.000,00" in text_of(confirmed)
-    withdrawal_id = await request(team.finance, amount="12.345,67")
-    held = {"available": 765_433, "inTransit": 1_234_567}
-    assert await team.till.balance() == held
-
-    queue = text_of(await admin.get("/dashboard/test/approvals"))
-    for words in (
-        *("c***@example.com", "Chave nova, 1º uso", "Mais da metade do saldo", "Pessoa finance"),
-        *("R$ 12.345,67", "R$ 20.000,00", "R$ 7.654,33", "Acima do limite automático"),
-    ):
-        assert words in queue
-    assert "cliente@example.com" not in queue
-
-    # Whoever asked sees it, and is offered nothing; what is tried all the same is refused.
-    codes_of_finance = await enrol(team, team.finance)
-    path = f"/dashboard/test/approvals/{withdrawal_id}"
-    own = text_of(await team.finance.get(path))
-    assert "Você pediu este saque" in own
-    assert f"{path}/approve" not in own
-    fields = {"amount": "12.345,67", "reason": "ok"}
-    for verb in ("approve", "reject"):
-        refused = await team.finance.post(
-            f"{path}/{verb}", {**fields, "code": codes_of_finance.pop()}
-        )
-        assert refused.status == 403
-
-    shown = text_of(await admin.get(path))
-    assert "<b>cliente@example.com</b>" in shown
-    for wrong, field in (
-        ({"code": codes[0]}, "amount"),
-        ({"amount": "12.345,66", "code": codes[0]}, "amount"),
-        ({"amount": "12.345,67", "code": "000000"}, "code"),
-        ({"amount": "12.345,67"}, "code"),
-    ):
-        reply = await admin.post(f"{path}/approve", wrong)
-        assert reply.status == 422
-        assert f'id="e-{field}"' in text_of(reply)
-    approved = await admin.post(f"{path}/approve", {**fields, "code": codes[0]})
-    assert approved.status == 303, text_of(approved)
-    late = await admin.post(f"{path}/approve", {**fields, "code": codes[1]})
-    assert late.status == 409
-
-    await team.till.work()
-    await team.till.work(after=3)
-    receipt = text_of(await team.finance.get(f"/dashboard/test/withdrawals/{withdrawal_id}"))
-    for words in (
-        *("Concluído", "Comprovante", "EndToEndId", "Pessoa finance", "Pessoa admin"),
-        *("R$ 1,00", "R$ 12.344,67", "Aprovação exigida", "Enviado ao provedor"),
-    ):
-        assert words in receipt
-    assert "cliente@example.com" not in receipt
-    listed = text_of(await team.finance.get("/dashboard/test/withdrawals?status=completed"))
-    assert "Pessoa admin" in listed
-    assert await team.till.balance() == {"available": 765_433}
-    assert await acts(team) == [
-        *("withdrawal.requested", "permission.denied", "permission.denied"),
-        "withdrawal.approved",
-    ]
-    await team.till.check()
-
-
-async def test_a_code_is_used_once_and_a_second_approval_needs_another(team: Team) -> None:
-    await team.till.rule(automatic_cents_max=0)
-    codes = await enrol(team, team.owner)
-    first, second = await request(team.finance), await request(team.finance, amount="20,00")
-    for withdrawal_id, code, status in (
-        (first, codes[0], 303),
-        (second, codes[0], 422),
-        (second, codes[1], 303),
-    ):
-        path = f"/dashboard/test/approvals/{withdrawal_id}/approve"
-        assert (await team.owner.post(path, {"code": code})).status == status
-    await team.till.check()
-
-
-async def test_a_rejection_has_a_reason_and_gives_the_money_back(team: Team) -> None:
-    await team.till.rule(automatic_cents_max=0)
-    codes = await enrol(team, team.owner)
-    withdrawal_id = await request(team.finance)
-    path = f"/dashboard/test/approvals/{withdrawal_id}/reject"
-    assert "Rejeitar o saque" in text_of(await team.owner.get(path))
-    silent = await team.owner.post(path, {"code": codes[0]})
-    assert silent.status == 422
-    assert 'id="e-reason"' in text_of(silent)
-    rejected = await team.owner.post(path, {"code": codes[0], "reason": "não é nosso"})
-    assert rejected.status == 303
-    page = text_of(await team.finance.get(rejected.headers["location"]))
-    assert "não é nosso" in page
-    assert "Cancelado" in page
-    assert await team.till.balance() == {"available": 2_000_000}
-    assert await acts(team) == ["withdrawal.requested", "withdrawal.rejected"]
-    await team.till.check()
-
-
-async def test_without_an_authenticator_nobody_decides(team: Team) -> None:
-    await team.till.rule(automatic_cents_max=0)
-    withdrawal_id = await request(team.finance)
-    path = f"/dashboard/test/approvals/{withdrawal_id}"
-    page = text_of(await team.owner.get(path))
-    assert 'href="/dashboard/test/security"' in page
-    assert f"{path}/approve" not in page
-    for verb in ("approve", "reject"):
-        reply = await team.owner.post(f"{path}/{verb}", {"reason": "ok", "code": "123456"})
-        assert reply.status == 422
-    assert await team.till.status(withdrawal_id) == "pending_approval"
-
-
-async def test_what_a_key_has_asked_for_is_decided_by_people(team: Team) -> None:
-    await team.till.rule(approves_crypto=True)
-    codes = await enrol(team, team.finance)
-    withdrawal_id = (await team.till.ask(crypto_body())).data["id"]
-    queue = text_of(await team.finance.get("/dashboard/test/approvals"))
-    for words in ("Chave de API", "Pedido pela API", "Cripto não volta", "Sai em cripto"):
-        assert words in queue
-    path = f"/dashboard/test/approvals/{withdrawal_id}/approve"
-    assert (await team.finance.post(path, {"code": codes[0]})).status == 303
-    await team.till.work()
-    await team.till.work(after=3)
-    page = text_of(await team.finance.get(f"/dashboard/test/withdrawals/{withdrawal_id}"))
-    assert "Transação na rede" in page
-    await team.till.check()
-
-
-async def test_who_is_alone_approves_their_own_and_it_waits_half_an_hour(
-    api: Api, database: Database
-) -> None:
-    till = await new_till(api, database, funds=5_000)
-    await till.rule(automatic_cents_max=0)
-    owner = await sign_in(api, database, till.shop.tenant, Role.OWNER)
-    team = Team(till, owner, owner)
-    codes = await enrol(team, owner)
-    withdrawal_id = await request(owner)
-    path = f"/dashboard/test/approvals/{withdrawal_id}"
-    assert "só é enviado após 30 minutos" in text_of(await owner.get(path))
-    approved = await owner.post(f"{path}/approve", {"code": codes[0]})
-    assert approved.status == 303
-    assert "Até lá pode ser cancelado" in text_of(await owner.get(approved.headers["location"]))
-    await till.work(after=29 * 60)
-    assert await till.status(withdrawal_id) == "pending"
-    await till.work(after=61)
-    await till.work(after=3)
-    assert await till.status(withdrawal_id) == "completed"
-    assert await till.decisions(withdrawal_id) == [
-        ("approval_required", "rules"),
-        ("approved_alone", await person_of(team, owner)),
-    ]
-    assert await acts(team) == ["withdrawal.requested", "withdrawal.approved"]
-    await till.check()
-
-
-async def test_a_withdrawal_is_called_off_by_who_asked_or_by_a_chief(team: Team) -> None:
-    other = await team.join(Role.FINANCE)
-    mine, yours = await request(team.finance), await request(team.finance, amount="20,00")
-    for withdrawal_id, browser, status in (
-        (mine, other, 403),
-        (mine, team.finance, 303),
-        (yours, team.owner, 303),
-    ):
-        path = f"/dashboard/test/withdrawals/{withdrawal_id}/cancel"
-        assert (await browser.get(path)).status == (200 if status == 303 else status)
-        assert (await browser.post(path, {})).status == status
-    page = text_of(await team.finance.get(f"/dashboard/test/withdrawals/{mine}"))
-    assert "/cancel" not in page
-    again = await team.finance.post(f"/dashboard/test/withdrawals/{mine}/cancel", {})
-    assert again.status == 409
-    assert await team.till.balance() == {"available": 2_000_000}
-    await team.till.check()
-
-
-async def test_the_rules_are_changed_after_a_confirmation_by_who_may(team: Team) -> None:
-    path = "/dashboard/test/withdrawals/rules"
-    rules = {"cents_max": "5.000,00", "automatic_cents_max": "0,00", "approves_crypto": "1"}
-    confirmed = text_of(await team.owner.post(f"{path}/confirm", rules))
-    for words in ("Limite por saque", "Sem limite", "R$ 5.000,00", "Aprovação para cripto"):
-        assert words in confirmed
-    assert "Limite por dia" not in confirmed
-    assert (await team.finance.post(path, rules)).status == 403
-    assert (await team.owner.post(path, {**rules, "cents_max": "muito"})).status == 422
-    assert (await team.owner.post(path, rules)).status == 303
-    shown = text_of(await team.finance.get(path))
-    assert "R$ 5.000,00" in shown
-    assert "rules/confirm" not in shown
-    policy = await companies.withdrawal_policy(team.till.database, team.till.company_id)
-    assert policy.rules == WithdrawalRules(
-        cents_max=500_000, automatic_cents_max=0, approves_crypto=True
-    )
-    assert (await acts(team))[-1] == "withdrawal_rules.changed"
-    unchanged = await team.owner.post(f"{path}/confirm", rules)
-    assert "Nada mudaria" in text_of(unchanged)
-
-
 PATHS = ["balance", "statement", "withdrawals", "withdrawals/new", "approvals"]
 
 
@@ -486,47 +267,3 @@ async def test_each_role_sees_what_the_table_says(
     browser = await team.join(role)
     for path in PATHS:
         assert (await browser.get(f"/dashboard/{environment}/{path}")).status == status
-
-
-async def test_an_id_of_another_company_or_environment_is_not_found(
-    team: Team, api: Api, database: Database
-) -> None:
-    await team.till.rule(automatic_cents_max=0)
-    withdrawal_id = await request(team.finance)
-    stranger = await new_till(api, database)
-    owner = await sign_in(api, database, stranger.shop.tenant, Role.OWNER)
-    theirs = Team(stranger, owner, owner)
-    codes = await enrol(theirs, owner)
-    places = [(owner, "test", withdrawal_id), (team.owner, "live", withdrawal_id)]
-    for browser, environment, wanted in [*places, (owner, "test", NOBODY), (owner, "test", "x")]:
-        root = f"/dashboard/{environment}"
-        for path in ("withdrawals/{}", "withdrawals/{}/cancel", "approvals/{}"):
-            assert (await browser.get(f"{root}/{path.format(wanted)}")).status == 404
-        for path in ("withdrawals/{}/cancel", "approvals/{}/approve", "approvals/{}/reject"):
-            fields = {} if "cancel" in path else {"reason": "ok", "code": codes[0]}
-            assert (await browser.post(f"{root}/{path.format(wanted)}", fields)).status == 404
-    assert await team.till.status(withdrawal_id) == "pending_approval"
-
-
-async def enrol(team: Team, browser: Browser) -> list[str]:
-    """Give somebody an authenticator; codes that work, each of them once."""
-    database, sealer = team.till.database, Sealer(TEST_PEPPER.encode())
-    person_id, now = await person_of(team, browser), utc_now()
-    secret = await second_factor.offer(database, sealer, person_id, now=now)
-    code = pyotp.TOTP(secret).at(now)
-    codes = await second_factor.enrol(database, sealer, person_id, code, now=now)
-    assert codes is not None
-    return list(codes)
-
-
-async def person_of(team: Team, browser: Browser) -> str:
-    member = await members.find_signed_in(team.till.database, browser.token, now=utc_now())
-    assert member is not None
-    return member.person_id
-
-
-async def acts(team: Team) -> list[str]:
-    rows = await team.till.database.fetch(
-        "select action from act where company_id = $1 order by sequence", team.till.company_id
-    )
-    return [row["action"] for row in rows]

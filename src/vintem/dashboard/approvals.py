@@ -14,8 +14,10 @@ from vintem.dashboard.asked import cursor_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.money_words import destination_words, exact_destination, reason_words
 from vintem.dashboard.page import Page, deny, sent, shown
+from vintem.dashboard.proof import code_errors
 from vintem.dashboard.typed import cents_of
 from vintem.dashboard.visit import Visit
+from vintem.dashboard.withdrawal_mail import tell_owner
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix
 from vintem.kit.money import Cents
@@ -132,6 +134,7 @@ async def approve(visit: Visit) -> Answer:
         now=visit.call.now,
         witness=_witness(visit, "withdrawal.approved", form.reason),
     )
+    await tell_owner(visit, decided, "approved")
     said = "withdrawal-approved-alone" if is_alone else "withdrawal-approved"
     return go(visit.href(f"/withdrawals/{decided.withdrawal_id}", said=said))
 
@@ -155,6 +158,7 @@ async def reject(visit: Visit) -> Answer:
         now=visit.call.now,
         witness=_witness(visit, "withdrawal.rejected", form.reason),
     )
+    await tell_owner(visit, found, "rejected")
     return go(visit.href(f"/withdrawals/{found.withdrawal_id}", said="withdrawal-rejected"))
 
 
@@ -180,24 +184,17 @@ async def _deny_own(visit: Visit, withdrawal: Withdrawal) -> Answer:
     )
 
 
+async def _proof_errors(visit: Visit, form: DecisionForm) -> dict[str, str]:
+    """Ask for the code once all else is right: it works once."""
+    if not visit.member.has_totp:
+        return {"": "Ative antes a verificação em duas etapas em Segurança."}
+    return await code_errors(visit, form.code)
+
+
 def _form_errors(form: DecisionForm) -> dict[str, str]:
     if len(form.reason) > REASON_CHARACTERS_MAX:
         return {"reason": f"Use até {REASON_CHARACTERS_MAX} caracteres."}
     return {}
-
-
-async def _proof_errors(visit: Visit, form: DecisionForm) -> dict[str, str]:
-    """Hold the code against the member's authenticator; once all else is right, it is used up."""
-    if not visit.member.has_totp:
-        return {"": "Ative o código de verificação em Segurança antes de decidir sobre saques."}
-    is_proved = await members.prove(
-        visit.resources.database,
-        visit.resources.sealer,
-        visit.member,
-        form.code,
-        now=visit.call.now,
-    )
-    return {} if is_proved else {"code": "Código errado ou já usado. Espere o próximo e tente."}
 
 
 def _witness(visit: Visit, action: str, reason: str) -> Witness:

@@ -1,6 +1,7 @@
 """The statement: every movement of what can be withdrawn, with the balance after it."""
 
 import re
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
@@ -8,6 +9,8 @@ import msgspec
 from vintem.api.call import Answer
 from vintem.dashboard.answers import page
 from vintem.dashboard.asked import period_of
+from vintem.dashboard.csv_file import Cell, Export, Money, Source
+from vintem.dashboard.exporting import exported
 from vintem.dashboard.money_words import KINDS, option_words
 from vintem.dashboard.page import Page, shown
 from vintem.dashboard.visit import Visit
@@ -16,6 +19,7 @@ from vintem.ledger.model import Kind, StatementFilter
 from vintem.members.model import Permission
 
 ROWS_MAX: Final = 50
+ROWS_AT_ONCE: Final = 500
 
 # Movements of these kinds go from one held account to another, and past what is available.
 _ELSEWHERE: Final = frozenset(
@@ -30,7 +34,7 @@ _ELSEWHERE: Final = frozenset(
 )
 _KINDS_SHOWN: Final = {kind: words for kind, words in KINDS.items() if kind not in _ELSEWHERE}
 _RECORD: Final = re.compile(r"(?:tx|wd)_[0-9a-z]{26}")
-_PLACES: Final = {"tx": "/transactions", "wd": "/withdrawals"}
+_PLACES: Final = {"tx": "/transactions/", "wd": "/withdrawals/"}
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
@@ -78,14 +82,49 @@ def filter_of(asked: Asked) -> StatementFilter:
 
 
 def place_of(reference: str) -> tuple[str, str]:
-    """The page of the record that a movement names, and the record's id; empty: it has none."""
+    """Where the page of the record is that a movement names, and its id; empty: it has none."""
     found = _RECORD.search(reference)
     if found is None:
         return "", ""
     record_id = found[0]
-    return f"{_PLACES[record_id[:2]]}/{record_id}", record_id
+    return _PLACES[record_id[:2]], record_id
 
+
+async def _rows(source: Source, asked: Asked) -> AsyncIterator[Sequence[Cell]]:
+    before: int | None = None
+    while True:
+        lines = await ledger.filtered_statement(
+            source.resources.database,
+            source.scope,
+            filter_of(asked),
+            before=before,
+            rows_max=ROWS_AT_ONCE,
+        )
+        for line in lines:
+            debit = -line.amount if line.amount < 0 else None
+            credit = line.amount if line.amount > 0 else None
+            yield (
+                *(line.number, line.created_at, KINDS[line.kind], line.kind, line.reference),
+                *(debit, credit, line.balance_after),
+            )
+        if len(lines) < ROWS_AT_ONCE:
+            return
+        before = lines[-1].number
+
+
+EXPORT: Final = Export(
+    what="extrato",
+    label="Extrato",
+    header=(
+        *("numero", "data", "descricao", "tipo", "referencia"),
+        *(Money("debito"), Money("credito"), Money("saldo")),
+    ),
+    asked=Asked,
+    rows=_rows,
+    permission=Permission.BALANCE_READ,
+)
 
 PAGES: Final[tuple[Page, ...]] = (
     shown("/statement", show_statement, Permission.BALANCE_READ, "Extrato"),
+    exported("/statement.csv", EXPORT),
 )

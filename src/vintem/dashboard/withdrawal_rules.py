@@ -12,6 +12,7 @@ from vintem.companies.model import WithdrawalRules
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.proof import code_errors
 from vintem.dashboard.typed import cents_of, typed_cents
 from vintem.dashboard.visit import Visit
 from vintem.hosted.words import money
@@ -43,6 +44,7 @@ class RulesForm(Form, frozen=True):
     automatic_cents_max: str = ""
     approves_new_destinations: str = ""
     approves_crypto: str = ""
+    code: str = ""
 
 
 async def show_rules(visit: Visit) -> Answer:
@@ -58,18 +60,7 @@ async def confirm_rules(visit: Visit) -> Answer:
     before = await _rules(visit)
     if errors:
         return _rules_page(visit, before, form, errors, status=UNPROCESSABLE)
-    changes = [
-        (name, old, new)
-        for (name, old), (_, new) in zip(_words(before), _words(rules), strict=True)
-        if old != new
-    ]
-    return page(
-        visit,
-        "withdrawal_rules_confirm.html",
-        title="Confirmar regras de saque",
-        form=form,
-        changes=changes,
-    )
+    return _confirm_page(visit, form, before, rules, {})
 
 
 async def change_rules(visit: Visit) -> Answer:
@@ -79,6 +70,9 @@ async def change_rules(visit: Visit) -> Answer:
     before = await _rules(visit)
     if errors:
         return _rules_page(visit, before, form, errors, status=UNPROCESSABLE)
+    # Whoever can loosen the rules needs nobody's approval any more.
+    if visit.member.has_totp and (errors := await code_errors(visit, form.code)):
+        return _confirm_page(visit, form, before, rules, errors, status=UNPROCESSABLE)
 
     async def witness(block: Connection) -> None:
         act = visit.act(
@@ -99,6 +93,31 @@ async def change_rules(visit: Visit) -> Answer:
         witness=witness,
     )
     return go(visit.href("/withdrawals/rules", said="withdrawal-rules-saved"))
+
+
+def _confirm_page(
+    visit: Visit,
+    form: RulesForm,
+    before: WithdrawalRules,
+    rules: WithdrawalRules,
+    errors: Mapping[str, str],
+    *,
+    status: int = 200,
+) -> Answer:
+    changes = [
+        (name, old, new)
+        for (name, old), (_, new) in zip(_words(before), _words(rules), strict=True)
+        if old != new
+    ]
+    return page(
+        visit,
+        "withdrawal_rules_confirm.html",
+        title="Confirmar regras de saque",
+        status=status,
+        form=form,
+        changes=changes,
+        errors=errors,
+    )
 
 
 def _rules_page(

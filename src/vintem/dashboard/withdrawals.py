@@ -1,6 +1,6 @@
 """Withdrawals: the list, each with its history, asking for one, calling one off."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,8 @@ from vintem.companies import service as companies
 from vintem.dashboard.actors import actor_names
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.asked import cursor_of, period_of
+from vintem.dashboard.csv_file import Cell, Export, Money, Source
+from vintem.dashboard.exporting import exported
 from vintem.dashboard.forms import Form
 from vintem.dashboard.money_words import (
     HAPPENED,
@@ -38,10 +40,12 @@ from vintem.dashboard.withdrawal_form import (
     order_of,
     prepare_for,
 )
+from vintem.dashboard.withdrawal_mail import tell_owner
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
 from vintem.kit.paging import Cursor
 from vintem.ledger import service as ledger
+from vintem.ledger.model import Scope
 from vintem.members.model import Permission, Role
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
@@ -61,6 +65,7 @@ from vintem.withdrawals.model import (
 from vintem.withdrawals.record import masked_destination
 
 ROWS_MAX: Final = 50
+ROWS_AT_ONCE: Final = 500
 UNPROCESSABLE: Final = 422
 APPROVALS: Final = frozenset({DecisionKind.APPROVED, DecisionKind.APPROVED_ALONE})
 # Those who may call off what others have asked for.
@@ -93,7 +98,7 @@ async def list_withdrawals(visit: Visit) -> Answer:
     asked, database = visit.asked(Asked), visit.resources.database
     cursor = cursor_of(asked.cursor)
     found = await withdrawals.list_page(
-        database, filter_of(visit, asked), cursor=cursor, offset=0, rows_max=ROWS_MAX + 1
+        database, filter_of(visit.scope, asked), cursor=cursor, offset=0, rows_max=ROWS_MAX + 1
     )
     listed = found[:ROWS_MAX]
     decided = await withdrawals.decisions(database, listed)
@@ -121,7 +126,7 @@ async def list_withdrawals(visit: Visit) -> Answer:
         "withdrawals.html",
         title="Saques",
         asked=asked,
-        is_filtered=any(filters.values()),
+        filters=filters,
         statuses=option_words({key: words for key, (words, _) in STATUSES.items()}, "Todos"),
         methods=option_words(METHODS, "Todos"),
         rows=rows,
@@ -130,11 +135,11 @@ async def list_withdrawals(visit: Visit) -> Answer:
     )
 
 
-def filter_of(visit: Visit, asked: Asked) -> Filter:
+def filter_of(scope: Scope, asked: Asked) -> Filter:
     """Turn what an address asks for into what is looked for."""
     created_from, created_before = period_of(asked.since, asked.until)
     return Filter(
-        scope=visit.scope,
+        scope=scope,
         statuses=(Status(asked.status),) if asked.status in list(Status) else None,
         method=Method(asked.method) if asked.method in list(Method) else None,
         created_from=created_from,
@@ -245,13 +250,16 @@ async def _create_once(visit: Visit, order: WithdrawalBody, intent: Intent) -> W
 
     try:
         new, _destination = await prepare_for(visit, order, intent)
-        return (await creation.create(database, new, witness=witness)).withdrawal
+        created = await creation.create(database, new, witness=witness)
     except Refusal:
         # What was confirmed once is there, whatever the checks say today.
         earlier = await creation.find_replay(database, visit.scope, intent)
         if earlier is None:
             raise
         return earlier
+    if not created.is_replay:
+        await tell_owner(visit, created.withdrawal, "requested")
+    return created.withdrawal
 
 
 async def ask_to_cancel(visit: Visit) -> Answer:
@@ -293,6 +301,7 @@ async def cancel_withdrawal(visit: Visit) -> Answer:
     await withdrawals.cancel(
         database, visit.scope, withdrawal_id, now=visit.call.now, witness=witness
     )
+    await tell_owner(visit, found, "cancelled")
     return go(visit.href(f"/withdrawals/{withdrawal_id}", said="withdrawal-cancelled"))
 
 
@@ -358,8 +367,45 @@ def _shown_entry(entry: Entry, names: Mapping[str, str]) -> Mapping[str, object]
     }
 
 
+async def _rows(source: Source, asked: Asked) -> AsyncIterator[Sequence[Cell]]:
+    cursor: Cursor | None = None
+    while True:
+        found = await withdrawals.list_page(
+            source.resources.database,
+            filter_of(source.scope, asked),
+            cursor=cursor,
+            offset=0,
+            rows_max=ROWS_AT_ONCE,
+        )
+        for each in found:
+            yield (
+                *(each.withdrawal_id, each.created_at, STATUSES[each.status][0], each.status),
+                *(METHODS[each.method], *destination_words(each)),
+                *(each.amount, each.fee, each.net_amount, each.total_debited),
+                *(each.requested_by, each.processed_at, each.completed_at, each.cancelled_at),
+                *(each.end_to_end_id or each.tx_hash, each.external_ref),
+            )
+        if len(found) < ROWS_AT_ONCE:
+            return
+        cursor = Cursor(found[-1].created_at, found[-1].withdrawal_id)
+
+
+EXPORT: Final = Export(
+    what="saques",
+    label="Saques",
+    header=(
+        *("saque", "pedido_em", "situacao", "status", "metodo", "destino_tipo", "destino"),
+        *(Money("valor"), Money("taxa"), Money("liquido"), Money("debitado")),
+        *("pedido_por", "enviado_em", "concluido_em", "cancelado_em", "comprovante", "referencia"),
+    ),
+    asked=Asked,
+    rows=_rows,
+    permission=Permission.BALANCE_READ,
+)
+
 PAGES: Final[tuple[Page, ...]] = (
     shown("/withdrawals", list_withdrawals, Permission.BALANCE_READ, "Saques"),
+    exported("/withdrawals.csv", EXPORT),
     shown("/withdrawals/new", ask_for_withdrawal, Permission.WITHDRAW, "Novo saque"),
     sent("/withdrawals/confirm", confirm_withdrawal, Permission.WITHDRAW, "Confirmar saque"),
     sent("/withdrawals", create_withdrawal, Permission.WITHDRAW, "Pedir saque"),
