@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from vintem.checkout import ending
+from vintem.checkout import card_tries, ending
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
@@ -25,7 +25,8 @@ from vintem.withdrawals import dispatch
 log = structlog.get_logger()
 
 STOP_SECONDS_MAX: Final = 10.0
-IDLE_WINDOW_SECONDS: Final = 600
+IDLE_WINDOW_SECONDS: Final = 3_600
+"""No window is longer."""
 DISPATCH_SECONDS: Final = 0.25
 
 
@@ -88,6 +89,11 @@ async def forget_card_tokens(resources: Resources) -> int:
     return await card_tokens.forget_expired(resources.database, now=utc_now())
 
 
+async def forget_card_tries(resources: Resources) -> int:
+    """Delete what is known of cards that were tried more than an hour ago."""
+    return await card_tries.forget_old(resources.database, now=utc_now())
+
+
 async def send_withdrawals(resources: Resources) -> int:
     """Send withdrawals that are due, and ask about those whose outcome is not known."""
     return await resources.dispatcher.run()
@@ -135,6 +141,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
+    Duty("old card tries", 30.0, forget_card_tries),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),

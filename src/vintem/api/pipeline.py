@@ -245,7 +245,7 @@ class Exchange:
             decision = await limiter.admit(window)
             if not decision.admitted:
                 for _, earlier in counted:
-                    limiter.give_back(earlier)
+                    await limiter.give_back(earlier)
                 self._refuse_over_limit(decision)
             counted.append((decision, window))
         # The one that will be used up first is told.

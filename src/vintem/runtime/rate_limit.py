@@ -31,6 +31,8 @@ class PublicLimit(StrEnum):
     CARD_TOKENS = "card tokens"
     LINK_SESSIONS = "payment-link sessions"
     REFUSED_CARDS = "refused cards"
+    REFUSALS_OF_CARD = "refusals of one card"
+    REFUSALS_OF_TEST_CARD = "refusals of one test card"
     WRONG_CODES = "wrong coupon codes"
 
 
@@ -73,6 +75,10 @@ class Limiter(Protocol):
         """Count the call if it fits; a refused call leaves no trace."""
         ...
 
+    async def give_back(self, window: Window) -> None:
+        """Forget the last call that was counted, which is found not to count."""
+        ...
+
 
 class MemoryLimiter:
     """Windows of one process, none of them longer than its `seconds_max`."""
@@ -111,7 +117,7 @@ class MemoryLimiter:
             admitted, window.limit, remaining, wall_ns / NANOSECONDS, next_ns / NANOSECONDS
         )
 
-    def give_back(self, window: Window) -> None:
+    async def give_back(self, window: Window) -> None:
         """Forget the last call that was counted, which another window refused or does not count."""
         calls = self._calls.get((window.key_id, window.group))
         if calls:
@@ -133,6 +139,7 @@ class SharedLimiter:
     """
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._calls = GroupCommit[Window, Decision](
             database,
             _admit_many,
@@ -145,6 +152,12 @@ class SharedLimiter:
     async def admit(self, window: Window) -> Decision:
         """Count the call if it fits; a refused call leaves no trace."""
         return await self._calls.write(window)
+
+    async def give_back(self, window: Window) -> None:
+        """Forget the last call that was counted, which is found not to count."""
+        await self._database.execute(
+            "select give_back_call($1, $2, $3)", window.company_id, window.key_id, window.group
+        )
 
     async def close(self) -> None:
         """Decide what is waiting, then stop."""
