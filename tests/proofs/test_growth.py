@@ -1,9 +1,8 @@
 """A company with a million payments is served as fast as one with a thousand."""
 
-import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -14,6 +13,7 @@ import pytest
 from conftest import new_database, running_api
 from support.api import TEST_PEPPER, HttpReply, Shop, new_shop, pix_order
 from support.history import AMOUNT, DAYS, POPULAR_REF, POSTBACK_ORIGIN, write_histories
+from support.plans import rows_read
 from vintem.kit.clock import business_day, public_time, utc_now
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
@@ -148,20 +148,6 @@ async def assert_pages_read_what_they_show(shop: Shop) -> None:
             page = page_statement(wanted, cursor=cursor, offset=0, rows_max=21)
             assert await rows_read(shop.database, *page) <= 21 * walks, name
         assert await rows_read(shop.database, *count_statement(wanted)) <= COUNTED_ROWS_MAX, name
-
-
-async def rows_read(database: Database, statement: str, values: Sequence[object]) -> int:
-    """How many rows a statement takes from tables and indexes, those that it drops included."""
-    async with database.atomic() as block:
-        text = await block.fetchval(f"explain (analyze, format json) {statement}", *values)
-    read, plans = 0, [json.loads(text)[0]["Plan"]]
-    while plans:
-        plan = plans.pop()
-        plans += plan.get("Plans", [])
-        if "Relation Name" in plan:
-            dropped = plan.get("Rows Removed by Filter", 0)
-            read += round((plan["Actual Rows"] + dropped) * plan["Actual Loops"])
-    return read
 
 
 async def compare(pairs: Pairs) -> dict[str, float]:
