@@ -303,7 +303,9 @@ class Settings:
         "VINTEM_LOG_LEVEL",
         _one_of("debug", "info", "warning", "error"),
         "info",
-        "The least important lines that are written.",
+        "The least important lines that are written. The JSON log has a line for every call; the"
+        " pretty one leaves out, unless this is debug, what pages fetch by themselves and get:"
+        " their files, their pictures, and how a session stands.",
         allowed="debug, info, warning or error",
     )
     metrics_port: int = setting(

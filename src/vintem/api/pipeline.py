@@ -443,7 +443,7 @@ class Exchange:
         logs.write_access(
             logs.AccessLine(
                 time=logs.log_time(call.now),
-                level="info" if status < 500 else "error",
+                level=logs.level_of(status, is_quiet=bool(self.route and self.route.is_quiet)),
                 event="call",
                 method=method,
                 route=route,
