@@ -1,8 +1,8 @@
 """Nobody is left out: axe finds nothing on any page, in any theme, on any screen, in any language.
 
 Other languages have the same elements and colours; of them one page of each state is looked at, on
-one screen in one theme. A dark page has the elements of a light one, which is proven here; of it only
-the colours are looked at. With BROWSER_MATRIX=full everything is looked at in all of them.
+one screen in one theme. A dark page has the elements of a light one, which is proven here; of it
+only the colours are looked at. With BROWSER_MATRIX=full everything is looked at in all of them.
 """
 
 import os

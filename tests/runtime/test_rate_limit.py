@@ -629,3 +629,21 @@ async def test_a_window_says_how_many_calls_it_holds(
             await limiter.admit(counted)
         assert await limiter.count(counted) == 2
         assert await limiter.count(msgspec.structs.replace(counted, group="other")) == 0
+
+
+async def test_a_call_that_is_given_back_leaves_room_for_another(
+    database: Database, shared_limiter: MakeLimiter, company: int
+) -> None:
+    window = Window(company, "key", "requests", 3, 60)
+    for limiter in (shared_limiter(), MemoryLimiter()):
+        # Those that come together are one row.
+        together = await asyncio.gather(*(limiter.admit(window) for _ in range(4)))
+        assert [decision.admitted for decision in together] == [True, True, True, False]
+        for free in (1, 2, 3, 3):
+            await limiter.give_back(window)
+            await assert_windows_are_whole(database)
+            decisions = [await limiter.admit(window) for _ in range(free + 1)]
+            assert [decision.admitted for decision in decisions] == [True] * free + [False]
+            for _ in range(free):
+                await limiter.give_back(window)
+    await assert_windows_are_whole(database)

@@ -207,3 +207,5 @@ class Route:
     refusals: Sequence[ErrorCode] = ()
     description: str = ""
     is_described: bool = True
+    is_quiet: bool = False
+    """Pages call it by themselves: its successes are for whoever asks for every line."""

@@ -205,6 +205,7 @@ ROUTES = (
         ),
         group="Checkout",
         access=Access.PUBLIC,
+        is_quiet=True,
         public_limits=(PublicLimit.READS_OF_ONE, PublicLimit.READS),
         gate=find_session,
         query=PollQuery,

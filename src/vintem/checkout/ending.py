@@ -14,6 +14,7 @@ from vintem.runtime.db import (
     Database,
     DatabaseBusyError,
     DatabaseUnavailableError,
+    wait_briefly,
 )
 from vintem.transactions import service as transactions
 from vintem.transactions.model import Status
@@ -85,7 +86,7 @@ async def _end_left_over(database: Database, company_id: int, now: datetime) -> 
 
 
 async def _end_waiting(block: Connection, session: Session, now: datetime) -> None:
-    await store.wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
+    await wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
     unpaid = [
         await transactions.lock(block, session.scope, transaction_id)
         for transaction_id in await attempt_store.list_unpaid(block, session)

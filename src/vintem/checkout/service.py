@@ -213,13 +213,16 @@ async def _create_by_link(
 
 
 async def read_public(db: Connection, token: str, now: datetime) -> PublicSession | None:
-    """Read all that is shown of a session, in one round trip; nothing for an unknown token."""
-    return await public_store.find_public(db, digest_of(token), now=now)
+    """Read all that is shown of a session; nothing for an unknown token."""
+    digest = digest_of(token)
+    key = (await public_store.find_sessions(db, [digest])).get(digest)
+    return None if key is None else await public_store.find_public(db, key, now=now)
 
 
 async def read_again(db: Connection, session: Session, now: datetime) -> PublicSession:
     """Read all that is shown of a session that was found before."""
-    found = await public_store.find_public(db, session.token_digest, now=now)
+    key = session.company_id, session.session_id
+    found = await public_store.find_public(db, key, now=now)
     assert found is not None, "sessions are never deleted"
     return found
 

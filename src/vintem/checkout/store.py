@@ -244,11 +244,6 @@ async def list_left_over(
     return [session_of(row) for row in rows]
 
 
-async def wait_briefly(block: Connection, *, milliseconds: int) -> None:
-    """Let a block give up soon where others hold what it wants."""
-    await block.execute("select set_config('lock_timeout', $1, true)", f"{milliseconds}ms")
-
-
 def session_of(row: Row) -> Session:
     """Read a session from its row."""
     return Session(

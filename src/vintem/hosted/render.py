@@ -200,6 +200,7 @@ def _templates(language: Language) -> jinja2.Environment:
         "state_choices": _state_choices,
         "Method": views.Method,
         "Action": views.Action,
+        "TOLD": views.TOLD,
         "SLOW_SECONDS": SLOW_SECONDS,
         "COUNTDOWN_SECONDS": COUNTDOWN_SECONDS,
     }

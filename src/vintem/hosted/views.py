@@ -6,7 +6,7 @@ Amounts are cents, moments are UTC, and the rendering writes both for the reader
 from collections.abc import Sequence
 from datetime import date, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -119,6 +119,10 @@ class CouponProblem(StrEnum):
     INVALID = "invalid"
     LOCKED = "locked"
     TOO_MANY_ATTEMPTS = "too_many_attempts"  # says CouponBox.wait_seconds
+
+
+TOLD: Final = "told"
+"""What a paid page asks before it leaves: 204 once the shop has heard, 202 before."""
 
 
 class Action(StrEnum):
@@ -247,6 +251,8 @@ class Frame(View, frozen=True, kw_only=True):
     poll: Poll | None = None
     simulations: Sequence[Simulation] = ()
     """Empty outside the test environment."""
+    ends_soon: bool = False
+    """The simulator was asked just now to end the session, and will."""
 
 
 class FieldError(View, frozen=True, kw_only=True):

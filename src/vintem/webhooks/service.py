@@ -72,6 +72,13 @@ async def record(block: Connection, changes: Sequence[Change]) -> None:
     await store.insert_events(block, [event_of(change) for change in changes])
 
 
+async def is_told(
+    db: Connection, company_id: int, environment: str, entity_ids: Sequence[str]
+) -> bool:
+    """Say whether all who want to know of records have been told, as far as they can be."""
+    return not await lane_store.has_untold(db, company_id, environment, entity_ids)
+
+
 async def register(
     database: Database, sealer: Sealer, place: Place, wishes: Wishes, *, now: datetime
 ) -> tuple[Endpoint, str]:
