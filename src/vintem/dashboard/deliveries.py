@@ -68,7 +68,11 @@ async def show_deliveries(visit: Visit) -> Answer:
     page_found = await webhooks.search_deliveries(
         visit.resources.database, _place(visit), wanted, rows_max=ROWS_MAX
     )
-    filters = msgspec.structs.asdict(msgspec.structs.replace(asked, after="", id=""))
+    filters = {
+        name: text
+        for name, text in msgspec.structs.asdict(asked).items()
+        if name not in {"id", "after"}
+    }
     older = ""
     if page_found.next_cursor is not None:
         older = visit.href("/deliveries", **filters, after=page_found.next_cursor.encode())
