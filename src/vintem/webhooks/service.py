@@ -1,5 +1,6 @@
 """What happens when a record changes, and what a company can have done about being told."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -302,7 +303,7 @@ async def list_deliveries(
         return page
     # Nothing is planned until it is enabled again.
     waiting = [replace(delivery, due_at=None) for delivery in page.deliveries]
-    return listing.DeliveryPage(waiting, page.counted_rows, page.next_cursor)
+    return dataclasses.replace(page, deliveries=waiting)
 
 
 async def search_deliveries(
