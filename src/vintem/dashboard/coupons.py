@@ -25,8 +25,8 @@ from vintem.dashboard.coupon_form import (
 )
 from vintem.dashboard.csv_file import Cell, Export, Source
 from vintem.dashboard.forms import Form
-from vintem.dashboard.keyset import Asked, rows_of, span_of
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.typed import typed_percent, whole_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
