@@ -16,7 +16,8 @@ from vintem.app import PAGES, REFUSAL_PAGES
 from vintem.members.model import Role
 from vintem.resources import Resources, open_resources
 from vintem.runtime.db import Database
-from vintem.server import listen, make_server, run_server
+from vintem.runtime.listening import listen
+from vintem.server import make_server, run_server
 from vintem.settings import Settings
 
 

@@ -400,7 +400,8 @@ async def test_a_rare_filter_is_looked_for_in_parts(
         (f"/v1/webhooks/{webhook['id']}/deliveries?status=pending", "deliveries"),
         (f"/v1/webhooks/{webhook['id']}/deliveries?status=failed,ended", "deliveries"),
     ):
-        found, cursor, pages = list[str](), "", 0
+        found, pages = list[str](), 0
+        cursor: str | None = ""
         while cursor is not None:
             data = await get(shop, f"{path}{cursor and '&cursor=' + cursor}")
             found += [each["eventId"] for each in data[rows]]

@@ -137,7 +137,7 @@ def changes(before: Appearance | None, after: Appearance) -> Sequence[Change]:
     return [
         Change(what, was.get(what, NOTHING), value)
         for what, value in _told(after).items()
-        if was.get(what) != value
+        if was.get(what, NOTHING) != value
     ]
 
 

@@ -13,7 +13,6 @@ from vintem.checkout.catalogue_listing import Span
 from vintem.checkout.model import Coupon, DiscountType, Product
 from vintem.dashboard import csv_file
 from vintem.dashboard.answers import go, page
-from vintem.dashboard.catalogue_rows import Asked, rows_of, span_of
 from vintem.dashboard.coupon_form import (
     CouponForm,
     Errors,
@@ -27,6 +26,7 @@ from vintem.dashboard.coupon_form import (
 from vintem.dashboard.csv_file import Cell, Export, Source
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.typed import typed_percent, whole_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal

@@ -18,7 +18,6 @@ from vintem.checkout.link import PaymentLink
 from vintem.checkout.model import Coupon, Product
 from vintem.companies import service as companies
 from vintem.dashboard.answers import forbidden, go, page
-from vintem.dashboard.catalogue_rows import Asked, rows_of, span_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.link_form import (
     Errors,
@@ -31,6 +30,7 @@ from vintem.dashboard.link_form import (
 )
 from vintem.dashboard.offered import copy_product, in_production
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id, new_id, new_token

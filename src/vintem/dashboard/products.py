@@ -9,7 +9,6 @@ from vintem.checkout import catalogue, catalogue_listing
 from vintem.checkout.model import Product
 from vintem.checkout.pictures import with_picture
 from vintem.dashboard.answers import forbidden, go, page
-from vintem.dashboard.catalogue_rows import Asked, rows_of, span_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.offered import (
     PICTURE_FAULT,
@@ -19,6 +18,7 @@ from vintem.dashboard.offered import (
     told_product,
 )
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.typed import cents_of, typed_cents
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal

@@ -14,6 +14,7 @@ from vintem.hosted.buyer import looks_like_card
 from vintem.hosted.context import NOTHING_TOLD, Told
 from vintem.hosted.forms import Form, read_form
 from vintem.hosted.guard import check_page
+from vintem.hosted.headers import see_other
 from vintem.hosted.receipt import receipt_of
 from vintem.hosted.views import TOLD, Action, CouponBox, CouponProblem, Simulation
 from vintem.hosted.visits import (
@@ -197,6 +198,9 @@ async def restart(call: Call) -> Answer:
             raise Refusal(ErrorCode.COMPANY_SUSPENDED)  # noqa: TRY301 - told like the others
         link = await catalogue.find_link(resources.database, session.scope, session.link_id)
         assert link is not None, "links are never deleted"
+        if not link.is_open_at(call.now):
+            # Its own page says that it is over.
+            return see_other(f"/l/{link.public_token}")
         opened = await checkout.open_link(
             resources.database,
             resources.sealer,

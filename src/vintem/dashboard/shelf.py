@@ -1,4 +1,4 @@
-"""A page of a list, the newest first: which rows are asked for, and the ways to the others."""
+"""A page of products, coupons or links, the newest first, and the ways to the other pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
