@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from support.api import Api, Tenant
 from support.storefront import Storefront, buyer, new_storefront
 from support.team import Browser, sign_in
 from vintem.checkout import catalogue
+from vintem.checkout.model import Appearance
 from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
 from vintem.kit.clock import utc_now
@@ -27,6 +30,10 @@ _NEWEST: Mapping[str, str] = {
     "/sessions/": "select session_id from checkout_session where company_id = $1",
     "/products/": "select product_id from checkout_product where company_id = $1",
     "/coupons/": "select coupon_id from checkout_coupon where company_id = $1",
+    "/coupons/batches/": "select batch_id from checkout_coupon where company_id = $1"
+    " and batch_id is not null",
+    "/appearance/versions/": "select version::text, created_at from checkout_appearance"
+    " where company_id = $1",
     "/links/": "select link_id from checkout_link where company_id = $1",
     "/withdrawals/": "select withdrawal_id from withdrawal where company_id = $1",
     "/approvals/": "select withdrawal_id from withdrawal where company_id = $1",
@@ -48,6 +55,7 @@ _NEWEST: Mapping[str, str] = {
 _ABSENT: Mapping[str, str] = {
     "/customers/": "0" * 64,
     "/trail/": "999999999",
+    "/appearance/versions/": "999999999",
     "/requests/": "req_1000000000000_000000000",
 }
 
@@ -120,14 +128,19 @@ async def _add_people_and_files(owner: Browser) -> None:
 
 
 async def _add_catalogue(store: Storefront) -> None:
+    scope, now = store.shop.scope, utc_now()
     await store.open()
-    await store.coupon()
+    coupon = await store.coupon()
+    alike = replace(coupon, coupon_id=new_id(Prefix.COUPON), batch_id=new_id(Prefix.COUPON))
+    await catalogue.create_batch(store.database, alike, count=2, now=now)
+    look = Appearance(version=1, display_name="Loja")
+    await catalogue.publish_appearance(store.database, scope, look, now=now)
     await catalogue.create_link(
         store.database,
-        store.shop.scope,
+        scope,
         name="Curso",
         product_id=store.product.product_id,
-        now=utc_now(),
+        now=now,
     )
 
 
