@@ -1,8 +1,8 @@
 """Nobody is left out: axe finds nothing on any page, in any theme, on any screen, in any language.
 
 Other languages have the same elements and colours; of them one page of each state is looked at, on
-one screen in one theme. A dark page has the elements of a light one, which is proven here; of it only
-the colours are looked at. With BROWSER_MATRIX=full everything is looked at in all of them.
+one screen in one theme. A dark page has the elements of a light one, which is proven here; of it
+only the colours are looked at. With BROWSER_MATRIX=full everything is looked at in all of them.
 """
 
 import os
@@ -52,7 +52,7 @@ async def test_axe_finds_nothing_on_any_page(
 
 
 def body_of(name: str, theme: Theme) -> str:
-    return page_views.html(name, Language("pt-BR"), theme, is_test=True).partition("</head>")[2]
+    return page_views.html(name, Language.PORTUGUESE, theme, is_test=True).partition("</head>")[2]
 
 
 async def test_axe_finds_nothing_with_everything_unfolded(hall: Door, showcase: Showcase) -> None:
