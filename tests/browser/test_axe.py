@@ -52,7 +52,7 @@ async def test_axe_finds_nothing_on_any_page(
 
 
 def body_of(name: str, theme: Theme) -> str:
-    return page_views.html(name, Language("pt-BR"), theme, is_test=True).partition("</head>")[2]
+    return page_views.html(name, Language.PORTUGUESE, theme, is_test=True).partition("</head>")[2]
 
 
 async def test_axe_finds_nothing_with_everything_unfolded(hall: Door, showcase: Showcase) -> None:
