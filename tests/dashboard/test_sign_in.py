@@ -14,8 +14,8 @@ from conftest import running_api
 from support.api import TEST_PEPPER, Api, HttpReply, Tenant, new_tenant
 from support.team import COOKIE, PASSWORD, Browser, new_email, new_person, sign_in
 from vintem.kit.clock import utc_now
+from vintem.members import recovery, tries
 from vintem.members import service as members
-from vintem.members import tries
 from vintem.members.model import Role
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
@@ -271,6 +271,33 @@ async def test_a_visit_ends_when_left_alone_and_after_half_a_day(
     if not is_over:
         left = 1800 if column == "last_seen_at" else 60
         assert left - 5 <= int(reply.body) <= left
+
+
+async def test_old_sign_ins_tries_and_links_are_forgotten(
+    api: Api, database: Database, tenant: Tenant
+) -> None:
+    old, new = [await sign_in(api, database, tenant, Role.ADMIN) for _ in range(2)]
+    member = await members.find_signed_in(database, old.token, now=utc_now())
+    assert member is not None
+    ago = utc_now() - timedelta(days=91)
+    await database.execute(
+        "update sign_in set created_at = $2 where session_id = $1", member.session_id, ago
+    )
+    await try_passwords("old@loja.example", database, ["192.0.2.1"])
+    await database.execute("update sign_in_tries set last_at = $1", ago)
+    async with database.atomic() as block:
+        await recovery.make_link(block, member.person_id, lifetime=-timedelta(days=31), now=ago)
+    assert await members.forget_old(database, now=utc_now()) >= 4
+    assert await database.fetchval("select count(*) from sign_in_tries") == 0
+    left = await database.fetchval(
+        "select count(*) from sign_in where company_id = $1", tenant.company.company_id
+    )
+    assert left == 1
+    assert (await new.get("/dashboard/test")).status == 200
+    links = await database.fetchval(
+        "select count(*) from password_link where person_id = $1", member.person_id
+    )
+    assert links == 0
 
 
 async def test_a_person_of_two_companies_changes_between_them_and_to_no_other(
