@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from vintem.server import listen, make_server, run_server
+from vintem.runtime.listening import listen
+from vintem.server import make_server, run_server
 
 
 def serve_bare(content: str, port: int) -> None:

@@ -3,7 +3,6 @@
 import platform as machine
 import sys
 from datetime import datetime
-from importlib.metadata import version as package_version
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final
@@ -29,9 +28,8 @@ from vintem.command_line import (
 from vintem.companies import service as companies
 from vintem.companies.model import ApiKey, Environment, KeyType
 from vintem.company_commands import company_app
-from vintem.demo import run_demo
 from vintem.kit.clock import utc_now
-from vintem.resources import open_database
+from vintem.member_commands import member_app
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
@@ -51,6 +49,7 @@ key_app: Final = typer.Typer(help="API keys.", no_args_is_help=True)
 process_app: Final = typer.Typer(no_args_is_help=True)
 app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
+app.add_typer(member_app, name="member")
 app.add_typer(withdrawal_app, name="withdrawal")
 app.add_typer(process_app, name="process", hidden=True)
 app.command()(listen)
@@ -70,6 +69,8 @@ def demo(
     ] = None,
 ) -> None:
     """Run everything on this machine, with a demo company and working keys."""
+    from vintem.demo import run_demo  # noqa: PLC0415 - no other command has to load it
+
     settings = start(data=data, host=host, port=port, keeps_files=True)
     run(run_demo(settings, ready_file=ready_file, console=console))
 
@@ -97,7 +98,7 @@ def migrate_command(data: Data = None) -> None:
 
     async def apply(settings: Settings) -> None:
         async with launch.prepared(settings, may_create=True) as complete:
-            database = open_database(complete)
+            database = Database(complete.database_url, complete.database_options)
             await database.open()
             try:
                 applied = await migrate(database)
@@ -130,6 +131,8 @@ def audit(data: Data = None) -> None:
 @app.command()
 def version() -> None:
     """Say which version this is."""
+    from importlib.metadata import version as package_version  # noqa: PLC0415 - seldom asked for
+
     console.print(f"vintem {package_version('vintem')} on Python {machine.python_version()}")
 
 

@@ -1,6 +1,7 @@
 """What all commands share: reading the settings, reaching the database, saying what is wrong."""
 
 import asyncio
+import getpass
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -9,20 +10,26 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-import uvloop
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from vintem import launch
 from vintem.companies import service as companies
-from vintem.kit.clock import BUSINESS_ZONE
+from vintem.kit.clock import BUSINESS_ZONE, utc_now
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgresError
 from vintem.runtime.migrations import MigrationError
 from vintem.runtime.pepper import WrongPepperError
-from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
+from vintem.settings import (
+    Settings,
+    SettingsError,
+    public_address,
+    read_settings,
+    unknown_variables,
+)
+from vintem.trail.model import Act, ActorKind
 
 T = TypeVar("T")
 
@@ -111,7 +118,7 @@ async def say_waiting(settings: Settings) -> None:
 def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
     """Run to the end, and turn what an operator can mend into a sentence."""
     try:
-        return uvloop.run(job) if on_uvloop else asyncio.run(job)
+        return _run_on_uvloop(job) if on_uvloop else asyncio.run(job)
     except MENDABLE as error:
         raise complaint(str(error)) from None
     except DatabaseRefusedError as error:
@@ -126,6 +133,36 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
         raise complaint(
             f"{error.key_id} was replaced by {error.replaced_by} already; rotate that one."
         ) from None
+
+
+def password_link(settings: Settings, token: str) -> str:
+    """Write the address of the page on which somebody chooses a password."""
+    return f"{public_address(settings)}/dashboard/reset/{token}"
+
+
+def operator_act(company_id: int, action: str, target_type: str, target_id: str) -> Act:
+    """Say what is done by a command, for the trail of a company."""
+    user = getpass.getuser()
+    return Act(
+        company_id=company_id,
+        environment="",
+        at=utc_now(),
+        actor_kind=ActorKind.OPERATOR,
+        actor_id=user,
+        actor_name=user,
+        role="",
+        ip="",
+        user_agent="",
+        action=action,
+        target_type=target_type,
+        target_id=target_id,
+    )
+
+
+def _run_on_uvloop(job: Coroutine[Any, Any, T]) -> T:
+    import uvloop  # noqa: PLC0415 - for processes that go on and on; a command does without it
+
+    return uvloop.run(job)
 
 
 def complaint(sentence: str) -> typer.Exit:

@@ -1,7 +1,6 @@
 """The demo: one company with keys that stay the same, and what a newcomer is told about it."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,13 +15,15 @@ from rich.panel import Panel
 from rich.table import Table
 
 from vintem.brazil.installments import CardInterest
-from vintem.checkout import catalogue
+from vintem.checkout import catalogue, catalogue_listing
 from vintem.checkout import service as checkout
+from vintem.checkout.catalogue_listing import FIRST
 from vintem.checkout.model import Appearance, DiscountType, Product
 from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
 from vintem.companies.keys import new_key
-from vintem.companies.model import Company, Environment, KeyType, Storefront
+from vintem.companies.model import Company, Environment, Storefront
+from vintem.demo_file import KEYS, DemoCompany, DemoOwner, read_demo, shown
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.launch import (
@@ -45,14 +46,6 @@ from vintem.transactions.moves import generated_intent
 COMPANY_NAME: Final = "Loja Demonstração"
 COMPANY_LEGAL_NAME: Final = "Loja Demonstração Ltda."
 COMPANY_DOCUMENT: Final = "11222333000181"
-
-KEYS: Final = {
-    "testSecretKey": (KeyType.SECRET, Environment.TEST),
-    "testCheckoutKey": (KeyType.CHECKOUT, Environment.TEST),
-    "liveSecretKey": (KeyType.SECRET, Environment.LIVE),
-    "liveCheckoutKey": (KeyType.CHECKOUT, Environment.LIVE),
-}
-
 
 OWNER_NAME: Final = "Dona da Loja"
 OWNER_EMAIL: Final = "dona@loja.example"
@@ -85,28 +78,6 @@ class DemoCheckout:
     def link_url(self, base_url: str) -> str:
         """Where the payment link leads."""
         return f"{base_url}/l/{self.link_token}"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOwner:
-    """Who signs in to the demo's dashboard."""
-
-    email: str
-    password: str | None
-    """None once the owner has chosen another, which nobody knows here."""
-
-
-@dataclass(frozen=True, slots=True)
-class DemoCompany:
-    """What demo.json keeps: the company's public id, its keys by their name there, and where it is.
-
-    That is where the API was when it last started; commands of the same folder find it by this.
-    """
-
-    company_id: str
-    keys: Mapping[str, str]
-    base_url: str | None = None
-    owner: DemoOwner | None = None
 
 
 async def run_demo(settings: Settings, *, ready_file: Path | None, console: Console) -> None:
@@ -258,12 +229,12 @@ async def open_storefront(database: Database, public_id: str, *, pepper: bytes) 
     """Have a product, a coupon, a link and looks, made the first time, and open a session."""
     company = await companies.get_company(database, public_id)
     scope, now = Scope(company.company_id, Environment.TEST), utc_now()
-    if not await catalogue.list_products(database, scope):
+    if not await catalogue_listing.list_products(database, scope, FIRST):
         await _stock(database, company, scope)
     # Whatever was added since, the first ones are the demo's own.
-    product = (await catalogue.list_products(database, scope))[-1]
-    link = (await catalogue.list_links(database, scope))[-1]
-    coupon = (await catalogue.list_coupons(database, scope))[-1]
+    (product,) = await catalogue_listing.list_products(database, scope, FIRST)
+    (link,) = await catalogue_listing.list_links(database, scope, FIRST)
+    (coupon,) = await catalogue_listing.list_coupons(database, scope, FIRST)
     wanted = NewSession(scope=scope, items=[WantedItem(product.product_id)])
     opened = await checkout.create_session(
         database, Sealer(pepper), wanted, generated_intent(), now=now
@@ -282,7 +253,7 @@ async def _stock(database: Database, company: Company, scope: Scope) -> None:
     interest = CardInterest(monthly_rate_basis_points=299, free_installments=3)
     await companies.set_card_interest(database, company.public_id, interest)
     # The product comes last: a start that dies before it stocks again.
-    if not await catalogue.list_coupons(database, scope):
+    if not await catalogue_listing.list_coupons(database, scope, FIRST):
         await catalogue.create_coupon(
             database, scope, COUPON_CODE, DiscountType.PERCENTAGE, COUPON_BASIS_POINTS, now=now
         )
@@ -315,37 +286,6 @@ async def working_keys(
         for name, key in demo.keys.items()
         if await companies.is_working_key(database, key, pepper=pepper, now=now)
     }
-
-
-def read_demo(file: Path) -> DemoCompany | None:
-    """Read demo.json, or nothing when there is none yet."""
-    if not file.exists():
-        return None
-    content = json.loads(file.read_text())
-    keys = {name: content[name] for name in KEYS}
-    owner = content.get("dashboard")
-    return DemoCompany(
-        content["companyId"],
-        keys,
-        content.get("baseUrl"),
-        None if owner is None else DemoOwner(owner["email"], owner["password"]),
-    )
-
-
-def shown(demo: DemoCompany) -> Mapping[str, object]:
-    """What demo.json and the ready file hold."""
-    content: dict[str, object] = {
-        "baseUrl": demo.base_url,
-        "companyId": demo.company_id,
-        **demo.keys,
-    }
-    if demo.owner is not None:
-        content["dashboard"] = {
-            "url": None if demo.base_url is None else f"{demo.base_url}/dashboard",
-            "email": demo.owner.email,
-            "password": demo.owner.password,
-        }
-    return content
 
 
 def announce(

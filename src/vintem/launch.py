@@ -15,13 +15,10 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
-from prometheus_client import start_http_server
 
-from vintem.app import build_app
-from vintem.resources import open_database, open_resources
-from vintem.runtime import metrics
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgres
+from vintem.runtime.listening import listen, listen_beside
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.runtime.processes import (
@@ -31,9 +28,7 @@ from vintem.runtime.processes import (
     stop_without_parent,
     unless_stopping,
 )
-from vintem.server import BACKLOG, listen, serve
 from vintem.settings import Settings, SettingsError
-from vintem.worker import work
 
 log = structlog.get_logger()
 
@@ -80,7 +75,7 @@ async def migrated(
     settings: Settings, *, seconds_max: float = DATABASE_SECONDS_MAX
 ) -> AsyncIterator[Database]:
     """Open the database, waiting a little for it, with every migration and the right pepper."""
-    database = open_database(settings)
+    database = Database(settings.database_url, settings.database_options)
     await database.open()
     try:
         give_up_at = asyncio.get_running_loop().time() + seconds_max
@@ -211,6 +206,11 @@ async def run_work(settings: Settings, *, number: int = 0) -> None:
 
 async def run_api_process(settings: Settings, *, parent: int, descriptor: int, number: int) -> None:
     """Be one API process on a socket that the parent bound."""
+    # Only this process answers calls; every other does without what answering takes to load.
+    from vintem.app import build_app  # noqa: PLC0415
+    from vintem.resources import open_resources  # noqa: PLC0415
+    from vintem.server import serve  # noqa: PLC0415
+
     listener = socket.socket(fileno=descriptor)
     watching = asyncio.create_task(stop_without_parent(parent), name="parent watch")
     start_metrics(settings, number)
@@ -237,6 +237,9 @@ async def run_worker_process(settings: Settings, *, parent: int, number: int) ->
 
 
 async def _work_in_process(settings: Settings, stopping: asyncio.Event, *, number: int) -> None:
+    from vintem.resources import open_resources  # noqa: PLC0415 - a command does without it
+    from vintem.worker import work  # noqa: PLC0415 - a command does without it
+
     start_metrics(settings, number)
     async with open_resources(settings, shared_limits=settings.shared_limits) as resources:
         await work(resources, stopping)
@@ -245,6 +248,10 @@ async def _work_in_process(settings: Settings, stopping: asyncio.Event, *, numbe
 def start_metrics(settings: Settings, number: int) -> None:
     """Answer Prometheus on this machine, where the operator wants it."""
     if settings.metrics_port:
+        from prometheus_client import start_http_server  # noqa: PLC0415 - for those who want it
+
+        from vintem.runtime import metrics  # noqa: PLC0415 - a command does without it
+
         start_http_server(settings.metrics_port + number, "127.0.0.1", registry=metrics.REGISTRY)
 
 
@@ -264,20 +271,6 @@ def bind(settings: Settings, api_processes: int) -> list[socket.socket]:
             f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}."
             " Choose another with --host and --port, or VINTEM_HOST and VINTEM_PORT."
         ) from error
-
-
-def listen_beside(host: str, port: int) -> socket.socket:
-    """Bind a listening socket beside others of this process on the same address."""
-    is_v6 = ":" in host
-    listener = socket.create_server(
-        (host, port),
-        family=socket.AF_INET6 if is_v6 else socket.AF_INET,
-        backlog=BACKLOG,
-        reuse_port=True,
-        dualstack_ipv6=is_v6,
-    )
-    listener.settimeout(0.0)
-    return listener
 
 
 def require_metrics_ports(settings: Settings, *, processes: int) -> None:

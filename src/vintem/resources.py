@@ -8,16 +8,16 @@ from pathlib import Path
 
 from vintem.checkout import moves as checkout_moves
 from vintem.checkout.reading import SessionReader
-from vintem.checkout.refused_cards import RefusedCards
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
 from vintem.providers.faults import Faults
 from vintem.providers.payout_simulator import PayoutSimulator
 from vintem.providers.simulator import SIMULATOR, Simulator
+from vintem.requests.service import RequestLog
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
-from vintem.runtime.db import Database, DatabaseOptions
+from vintem.runtime.db import Database
 from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
@@ -54,6 +54,8 @@ class Resources:
     balances: BalanceReader
     sessions: SessionReader
     keyring: Keyring
+    requests: RequestLog
+    """What companies have called, written off the way of the calls."""
     sealer: Sealer
     outbound: Outbound
     limiter: Limiter
@@ -68,12 +70,6 @@ class Resources:
     is_metrics_public: bool
     allows_loopback_webhooks: bool
     mail: Mail
-    refused_cards: RefusedCards = field(default_factory=RefusedCards)
-    """Counts the cards of an IP address that were refused, by the hour."""
-    wrong_codes: MemoryLimiter = field(
-        default_factory=lambda: MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
-    )
-    """Counts the wrong coupon codes of an IP address, by the hour."""
     life: Life = field(default_factory=Life)
 
 
@@ -81,7 +77,7 @@ class Resources:
 async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIterator[Resources]:
     """Open everything, keep it fresh, and close it in the right order."""
     following.follow_with(checkout_moves.follow)
-    database = open_database(settings)
+    database = Database(settings.database_url, settings.database_options)
     await database.open()
     pepper = settings.pepper.encode()
     keyring = Keyring(database, pepper=pepper)
@@ -100,8 +96,9 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     balances = BalanceReader(database)
     sessions = SessionReader(database)
     outbound = Outbound()
+    requests = RequestLog(database)
     public_limiter = MemoryLimiter()
-    memory_limiter = MemoryLimiter()
+    memory_limiter = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
         database=database,
@@ -114,6 +111,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         balances=balances,
         sessions=sessions,
         keyring=keyring,
+        requests=requests,
         sealer=sealer,
         outbound=outbound,
         limiter=shared_limiter or memory_limiter,
@@ -130,7 +128,8 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
-        asyncio.create_task(_forget_idle(resources, memory_limiter), name="idle windows"),
+        asyncio.create_task(requests.keep_writing(), name="request log"),
+        asyncio.create_task(_forget_idle(memory_limiter, public_limiter), name="idle windows"),
     ]
     try:
         yield resources
@@ -139,6 +138,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
             chore.cancel()
         # One that has died must not keep the rest from being closed.
         await asyncio.wait(chores)
+        await requests.close()
         await dispatcher.close()
         await transactions.close()
         await balances.close()
@@ -150,22 +150,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await database.close()
 
 
-def open_database(settings: Settings) -> Database:
-    """The database that the settings name, not yet connected."""
-    return Database(
-        settings.database_url,
-        DatabaseOptions(
-            connections_max=settings.connections_max,
-            statement_timeout_ms=settings.statement_timeout_ms,
-            lock_timeout_ms=settings.lock_timeout_ms,
-        ),
-    )
-
-
-async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:
-    limiters: Sequence[MemoryLimiter | RefusedCards] = (
-        *(of_keys, resources.public_limiter, resources.wrong_codes, resources.refused_cards),
-    )
+async def _forget_idle(*limiters: MemoryLimiter) -> None:
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
@@ -184,6 +169,8 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
         PublicLimit.CARD_TOKENS: settings.public_card_tokens_per_minute,
         PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
         PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
+        PublicLimit.REFUSALS_OF_CARD: settings.public_refusals_of_card_per_hour,
+        PublicLimit.REFUSALS_OF_TEST_CARD: settings.public_refusals_of_test_card_per_hour,
         PublicLimit.WRONG_CODES: settings.public_wrong_codes_per_hour,
         PublicLimit.SIGN_INS: settings.public_sign_ins_per_minute,
     }

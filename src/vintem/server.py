@@ -26,10 +26,10 @@ from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import new_request_id
 from vintem.resources import Life
 from vintem.runtime import metrics
+from vintem.runtime.listening import BACKLOG
 
 log = structlog.get_logger()
 
-BACKLOG: Final = 2_048
 HEAD_BYTES_MAX: Final = 32 * 1024
 HEAD_SECONDS_MAX: Final = 15.0
 KEEP_ALIVE_SECONDS: Final = 75
@@ -455,15 +455,3 @@ async def run_server(server: uvicorn.Server, sockets: list[socket.socket]) -> No
     """Run uvicorn without its own signal handling."""
     server.config.load()
     await server._serve(sockets)  # noqa: SLF001 - serve() would take the signals over
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Bind a listening socket that child processes can share."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named: asyncio sends small answers at once only on sockets that say TCP.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
-    listener.listen(BACKLOG)
-    listener.settimeout(0.0)
-    return listener

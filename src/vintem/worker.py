@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from vintem.checkout import ending
+from vintem.checkout import card_tries, ending
 from vintem.dashboard import exporting
 from vintem.dashboard.pages import EXPORTS
 from vintem.exports import service as exports
@@ -15,6 +15,8 @@ from vintem.figures import service as figures
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
+from vintem.members import service as members
+from vintem.requests import service as requests
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
@@ -23,13 +25,15 @@ from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 from vintem.webhooks import dispatch as deliveries
 from vintem.webhooks import service as webhooks
+from vintem.webhooks import sink
 from vintem.webhooks.dispatch import Dispatcher
 from vintem.withdrawals import dispatch
 
 log = structlog.get_logger()
 
 STOP_SECONDS_MAX: Final = 10.0
-IDLE_WINDOW_SECONDS: Final = 600
+IDLE_WINDOW_SECONDS: Final = 3_600
+"""No window is longer."""
 DISPATCH_SECONDS: Final = 0.25
 
 
@@ -92,6 +96,11 @@ async def forget_card_tokens(resources: Resources) -> int:
     return await card_tokens.forget_expired(resources.database, now=utc_now())
 
 
+async def forget_card_tries(resources: Resources) -> int:
+    """Delete what is known of cards that were tried more than an hour ago."""
+    return await card_tries.forget_old(resources.database, now=utc_now())
+
+
 async def send_withdrawals(resources: Resources) -> int:
     """Send withdrawals that are due, and ask about those whose outcome is not known."""
     return await resources.dispatcher.run()
@@ -105,6 +114,11 @@ async def watch_withdrawals(resources: Resources) -> int:
 async def forget_implicit_intents(resources: Resources) -> int:
     """Delete the memory of requests without a key that is older than a day."""
     return await intents.forget_old(resources.database, now=utc_now())
+
+
+async def forget_sign_ins(resources: Resources) -> int:
+    """Delete tries to sign in, ended sign-ins and links that nobody asks about any more."""
+    return await members.forget_old(resources.database, now=utc_now())
 
 
 async def disable_unreachable_webhooks(resources: Resources) -> int:
@@ -147,6 +161,16 @@ async def forget_old_exports(resources: Resources) -> int:
     return await exports.forget_old(resources.database, now=utc_now())
 
 
+async def forget_old_requests(resources: Resources) -> int:
+    """Delete the calls that are older than they are kept."""
+    return await requests.forget_old(resources.database, now=utc_now())
+
+
+async def forget_sink_calls(resources: Resources) -> int:
+    """Delete what arrived at the sandbox's own webhook addresses a day ago."""
+    return await sink.forget_old(resources.database, now=utc_now())
+
+
 DUTIES: Final[Sequence[Duty]] = (
     Duty("due transactions", 0.5, move_transactions),
     Duty("due sessions", 0.5, end_sessions),
@@ -162,11 +186,15 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("companies to count", 60.0, begin_figures),
+    Duty("old card tries", 30.0, forget_card_tries),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
+    Duty("old sign-ins", 600.0, forget_sign_ins),
     Duty("old exports", 600.0, forget_old_exports),
+    Duty("old sink calls", 600.0, forget_sink_calls),
+    Duty("old requests", 3_600.0, forget_old_requests),
 )
 
 

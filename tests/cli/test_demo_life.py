@@ -15,6 +15,7 @@ from support.api import HttpReply, assert_refused
 from support.platform import (
     Running,
     client,
+    copy_used_folder,
     demo,
     leftovers,
     promised,
@@ -37,8 +38,7 @@ CALL_SECONDS_MAX = 6.0
 async def used(module_path: Path) -> Path:
     """A data folder that a demo has used before; not in use when a test begins."""
     data = module_path / "data"
-    async with demo(data) as running:
-        assert await running.stop() == 0
+    await copy_used_folder(data)
     return data
 
 

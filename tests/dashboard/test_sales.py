@@ -9,6 +9,7 @@ import pytest
 
 from support.api import Api, HttpReply, Shop, complaints, new_shop, pix_order
 from support.cards import card_order
+from support.holdings import add_endpoint
 from support.storefront import Storefront, buyer, new_storefront
 from support.team import Browser, sign_in
 from vintem.figures import service as figures
@@ -50,18 +51,7 @@ async def scene(api: Api, database: Database) -> Scene:
     store = await new_storefront(api, database)
     shop = store.shop
     await shop.agree(card_release_days=30)
-    await database.execute(
-        """
-        with lane as (
-            insert into webhook_lane (company_id, lane, environment) values ($1, $2, 'test')
-        )
-        insert into webhook_endpoint (company_id, endpoint_id, environment, url, events,
-            description, secret_sealed, created_at, subscribed_at)
-        values ($1, $2, 'test', 'https://loja.example/hooks', '{*}', '', 'x', now(), now())
-        """,
-        shop.scope.company_id,
-        new_id(Prefix.WEBHOOK),
-    )
+    await add_endpoint(database, shop.scope.company_id)
     owner, finance, developer, support = [
         await sign_in(api, database, shop.tenant, role)
         for role in (Role.OWNER, Role.FINANCE, Role.DEVELOPER, Role.SUPPORT)

@@ -1,10 +1,9 @@
 """A company with a million payments is served as fast as one with a thousand."""
 
-import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -22,6 +21,7 @@ from support.history import (
     write_figures,
     write_histories,
 )
+from support.plans import rows_read
 from support.team import sign_in
 from vintem.dashboard.pages import PAGES as PAGES_OF_DASHBOARD
 from vintem.kit.clock import business_day, public_time, utc_now
@@ -33,6 +33,7 @@ from vintem.runtime.migrations import migrate
 from vintem.settings import read_settings
 from vintem.transactions.listing import count_statement, page_statement
 from vintem.transactions.model import Filter, Status
+from vintem.transactions.store import COMPANIES_WITH_DUE, LOCK_DUE
 
 ROWS_TINY = 100
 ROWS_FEW = 1_000
@@ -106,6 +107,7 @@ CALLS_OF_A_COMPANY: dict[str, Callable[[], Work]] = {
 async def test_no_call_costs_more_for_a_company_with_a_long_history(companies: Companies) -> None:
     """One test, so that the history is written once."""
     await assert_pages_read_what_they_show(companies.many)
+    await assert_a_worker_reads_what_is_due(companies.many)
     pairs: Pairs = {}
     for name, make in CALLS_OF_A_COMPANY.items():
         work = make()
@@ -126,8 +128,9 @@ IDS_OF_RECORDS = {
     "webhooks": "select endpoint_id from webhook_endpoint where company_id = $1",
 }
 MORE_PAGES = (
-    "/transactions?status=pending",
+    "/transactions?status=paid",
     "/transactions?method=boleto",
+    "/transactions?amount_from=9.999,00",
     "/transactions?days=30",
     "/transactions?who=52998224725",
     "/search?q=pedido+77",
@@ -156,7 +159,7 @@ async def test_no_page_of_the_dashboard_costs_more_for_a_company_with_a_long_his
 
 
 async def path_of(shop: Shop, path: str) -> str:
-    """The path with the oldest record that it can show; with none, of one that is nowhere."""
+    """The path with the oldest record that it can show; with none where there is none."""
     place, _, rest = path[1:].partition("/")
     if "{" not in rest:
         return path
@@ -219,18 +222,17 @@ async def assert_pages_read_what_they_show(shop: Shop) -> None:
         assert await rows_read(shop.database, *count_statement(wanted)) <= COUNTED_ROWS_MAX, name
 
 
-async def rows_read(database: Database, statement: str, values: Sequence[object]) -> int:
-    """How many rows a statement takes from tables and indexes, those that it drops included."""
-    async with database.atomic() as block:
-        text = await block.fetchval(f"explain (analyze, format json) {statement}", *values)
-    read, plans = 0, [json.loads(text)[0]["Plan"]]
-    while plans:
-        plan = plans.pop()
-        plans += plan.get("Plans", [])
-        if "Relation Name" in plan:
-            dropped = plan.get("Rows Removed by Filter", 0)
-            read += round((plan["Actual Rows"] + dropped) * plan["Actual Loops"])
-    return read
+async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
+    """Of all that are still to end, whoever looks for those whose time is over reads no other."""
+    database = shop.database
+    for due in (0, 12):
+        until = await database.fetchval(
+            "select due_at from transaction where due_at is not null order by due_at offset $1", due
+        )
+        before = until - timedelta(milliseconds=1)
+        assert await rows_read(database, COMPANIES_WITH_DUE, [before]) == due
+        lock = [shop.scope.company_id, before, 500]
+        assert await rows_read(database, LOCK_DUE, lock) <= due
 
 
 async def compare(pairs: Pairs, calls: int) -> dict[str, float]:

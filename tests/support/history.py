@@ -25,11 +25,13 @@ POSTBACK_ORIGIN = "https://loja.example.com"
 SHORT = '{"pix":null,"customer":{"document":{"number":"*"}}}'
 
 # Payment n of a company: six in ten are pending, three were paid by card, one failed; the three
-# oldest are blocked. Half of what was paid still waits for its day.
+# oldest are blocked. Half of what was paid still waits for its day. The pending ones end, one a
+# second, from the next hour on.
 PAYMENTS = """
     create temporary table payment on commit drop as
     select n, 'tx_' || lpad(n::text, 26, '0') as id,
         now() - interval '1 minute' - ($1 - n) * (interval '1 day' * $2 / $1) as created_at,
+        now() + interval '1 hour' + n * interval '1 second' as due_at,
         case when n <= 3 then 'blocked' when n % 10 < 3 then 'paid'
             when n % 10 < 9 then 'pending' else 'failed' end as status
     from generate_series(1, $1) as n
@@ -46,6 +48,8 @@ async def write_histories(database: Database, histories: Mapping[Shop, int]) -> 
                 await write_history(block, shop.scope.company_id, rows)
     connection = await asyncpg.connect(database.url)
     try:
+        # Every page is written to the log once more; to make it small takes longer than the rest.
+        await connection.execute("set wal_compression = off")
         await connection.execute(f"vacuum (analyze) {', '.join(TABLES)}")
         await connection.execute("checkpoint")
     finally:
@@ -70,7 +74,8 @@ async def write_history(block: Connection, company_id: int, rows: int) -> None:
                 then replace(details, t.transaction_id, p.id) else '{SHORT}' end,
             p.created_at, p.created_at,
             case p.status when 'paid' then p.created_at end,
-            p.created_at + interval '1 hour', null
+            p.created_at + interval '1 hour',
+            case p.status when 'pending' then p.due_at end
         from payment p cross join (
             select * from transaction where company_id = $1 limit 1
         ) t order by n

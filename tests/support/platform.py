@@ -1,6 +1,7 @@
 """The platform as an operator runs it: real commands in processes of their own."""
 
 import asyncio
+import fcntl
 import json
 import os
 import random
@@ -21,6 +22,7 @@ import aiohttp
 import psutil
 
 from support.api import Api, HttpReply
+from support.warm import warm_process
 from vintem.runtime.embedded import ask, send, server_processes
 
 COMMAND = [sys.executable, "-m", "vintem"]
@@ -29,6 +31,8 @@ STOP_SECONDS_MAX = 20.0
 COMMAND_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.05
 MARK = "TEST_PLATFORM"
+# Commands that do one thing and end; the others start processes, or go on until they are stopped.
+SHORT = {(word,) for word in ("audit", "company", "key", "migrate", "trigger", "withdrawal")}
 SECRET = re.compile(r"[sc]k_(?:live|test)_[0-9A-Za-z]{38}")
 
 
@@ -134,14 +138,36 @@ def clean_environment(settings: Mapping[str, str] | None = None) -> dict[str, st
 
 
 async def vintem(
-    *words: str, settings: Mapping[str, str] | None = None, cwd: Path | None = None
+    *words: str,
+    settings: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    is_started: bool = False,
 ) -> Said:
-    """Run one command to its end."""
+    """Run one command to its end, in a process of its own.
+
+    A short one that is told to start is a new program; otherwise it has been loaded before.
+    """
+    environment, folder = clean_environment(settings), cwd or Path("/")
+    if is_started or words[:1] not in SHORT or "COLUMNS" in environment:
+        said = await start(words, environment, folder)
+    else:
+        warm = warm_process(tuple(clean_environment().items()))
+        said = Said(
+            *await warm.run(
+                words, environment=environment, folder=folder, seconds=COMMAND_SECONDS_MAX
+            )
+        )
+    assert "Traceback" not in said.text, said.text
+    return said
+
+
+async def start(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> Said:
+    """Start one command, as a shell would, and wait for its end."""
     process = await asyncio.create_subprocess_exec(
         *COMMAND,
         *words,
-        env=clean_environment(settings),
-        cwd=cwd or Path("/"),
+        env=environment,
+        cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -151,9 +177,7 @@ async def vintem(
     finally:
         await kill(process)
     assert process.returncode is not None
-    said = Said(process.returncode, out.decode(), err.decode())
-    assert "Traceback" not in said.text, said.text
-    return said
+    return Said(process.returncode, out.decode(), err.decode())
 
 
 @asynccontextmanager
@@ -190,9 +214,15 @@ async def command(
 
 @asynccontextmanager
 async def demo(
-    data: Path, *, port: int | None = None, settings: Mapping[str, str] | None = None
+    data: Path,
+    *,
+    port: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    is_first: bool = False,
 ) -> AsyncIterator[Running]:
-    """A demo that answers."""
+    """A demo that answers; unless it must be the first of its folder, one was there before."""
+    if not is_first and "DATABASE_URL" not in (settings or {}):
+        await copy_used_folder(data)
     ready_file(data).unlink(missing_ok=True)
     async with starting_demo(data, port=port, settings=settings) as running:
         began = time.monotonic()
@@ -200,6 +230,23 @@ async def demo(
         running.start_seconds = time.monotonic() - began
         running.ready = json.loads(ready_file(data).read_text())
         yield running
+
+
+async def copy_used_folder(data: Path) -> None:
+    """Have a data folder that a demo has used before: made once a test run, and copied."""
+    if await asyncio.to_thread(data.exists):
+        return
+    used = Path(os.environ["TEST_LOG_FOLDER"]).parent / "used"
+    with used.with_suffix(".lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        if not used.exists():
+            fresh = used.with_name("fresh")
+            async with demo(fresh, is_first=True) as running:
+                assert await running.stop() == 0
+            fresh.rename(used)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    copying = await asyncio.create_subprocess_exec("cp", "-a", str(used), str(data))
+    assert await copying.wait() == 0
 
 
 @asynccontextmanager

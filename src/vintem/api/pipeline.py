@@ -39,6 +39,7 @@ from vintem.api.headers import (
     processed_headers,
     stream_headers,
 )
+from vintem.api.request_note import note_request
 from vintem.api.router import MethodNotAllowed, Router
 from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
 from vintem.kit.clock import public_time
@@ -135,6 +136,7 @@ class Exchange:
     __slots__ = (
         "_headers",
         "_is_body_read",
+        "_raw_body",
         "_receive",
         "_refusal_pages",
         "_reply_headers",
@@ -163,6 +165,7 @@ class Exchange:
         self._receive = receive
         self._refusal_pages = refusal_pages
         self._is_body_read = False
+        self._raw_body = b""
         self._headers: Mapping[bytes, bytes] = dict(scope["headers"])
         if len(self._headers) != len(scope["headers"]):
             self._headers = join_repeated(scope["headers"])
@@ -275,7 +278,7 @@ class Exchange:
             decision = await limiter.admit(window)
             if not decision.admitted:
                 for _, earlier in counted:
-                    limiter.give_back(earlier)
+                    await limiter.give_back(earlier)
                 self._refuse_over_limit(decision)
             counted.append((decision, window))
         # The one that will be used up first is told.
@@ -290,7 +293,7 @@ class Exchange:
             )
 
     async def _read_request(self, route: Route) -> None:
-        raw = await self._read_body()
+        raw = self._raw_body = await self._read_body()
         # An optional body that is left out says the same as an empty object.
         value: object = {}
         if raw or not route.is_body_optional:
@@ -473,7 +476,7 @@ class Exchange:
         logs.write_access(
             logs.AccessLine(
                 time=logs.log_time(call.now),
-                level="info" if status < 500 else "error",
+                level=logs.level_of(status, is_quiet=bool(self.route and self.route.is_quiet)),
                 event="call",
                 method=method,
                 route=route,
@@ -487,6 +490,9 @@ class Exchange:
                 admitted=decision.decided_at if decision and decision.admitted else None,
             )
         )
+        if caller is not None:
+            remaining = None if decision is None else decision.remaining
+            note_request(call, caller, route, status, self.code, seconds, remaining, self._raw_body)
 
     @property
     def _route_name(self) -> str:

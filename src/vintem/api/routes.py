@@ -11,6 +11,7 @@ from vintem.api import (
     media,
     pictures,
     sandbox,
+    sinks,
     transactions,
     webhooks,
     withdrawal_sandbox,
@@ -29,6 +30,7 @@ TABLE: Sequence[Route] = (
     *webhooks.ROUTES,
     *sandbox.ROUTES,
     *withdrawal_sandbox.ROUTES,
+    *sinks.ROUTES,
     *callbacks.ROUTES,
     *health.ROUTES,
 )

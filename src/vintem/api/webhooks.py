@@ -35,11 +35,20 @@ from vintem.companies.model import Environment, LimitGroup
 from vintem.kit.clock import parse_public_time, public_time, start_of_business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
+from vintem.resources import Resources
 from vintem.runtime.names import NamesBusyError
 from vintem.runtime.outbound import ForbiddenAddressError
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.listing import DeliveryFilter
-from vintem.webhooks.model import EVERY_EVENT, REPLAY_MAX, Attempt, Delivery, Endpoint, State
+from vintem.webhooks.model import (
+    EVERY_EVENT,
+    REPLAY_MAX,
+    Attempt,
+    Delivery,
+    Endpoint,
+    State,
+    correlation_id_in,
+)
 from vintem.webhooks.service import Place, Wishes
 from vintem.webhooks.signing import headers_of
 
@@ -50,7 +59,7 @@ async def create_webhook(call: Call) -> Answer:
     """Register an address."""
     body = call.body_as(WebhookBody)
     wishes = Wishes(body.url, _read_events(body.events), body.description)
-    await _check_url(call, body.url)
+    await check_url(call.resources, _place(call), body.url)
     resources = call.resources
     endpoint, secret = await webhooks.register(
         resources.database, resources.sealer, _place(call), wishes, now=call.now
@@ -81,7 +90,7 @@ async def change_webhook(call: Call) -> Answer:
     database, place, webhook_id = call.resources.database, _place(call), _webhook_id(call)
     await webhooks.get(database, place, webhook_id)
     if body.url is not None:
-        await _check_url(call, body.url)
+        await check_url(call.resources, place, body.url)
     wishes = Wishes(body.url, events, body.description, body.enabled)
     return Data(_shown(await webhooks.change(database, place, webhook_id, wishes, now=call.now)))
 
@@ -118,7 +127,12 @@ async def list_deliveries(call: Call) -> Answer:
     page = await webhooks.list_deliveries(
         call.resources.database, _place(call), _webhook_id(call), request, wanted
     )
-    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    where = shown_pagination(
+        request,
+        counted_rows=page.counted_rows,
+        next_cursor=page.next_cursor,
+        is_counted_in_part=page.is_counted_in_part,
+    )
     return Data(
         DeliveryListReply(
             deliveries=[_shown_delivery(each) for each in page.deliveries], pagination=where
@@ -162,7 +176,12 @@ async def list_events(call: Call) -> Answer:
     page = await webhooks.list_events(
         call.resources.database, _place(call), request, kind=kind, now=call.now
     )
-    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    where = shown_pagination(
+        request,
+        counted_rows=page.counted_rows,
+        next_cursor=page.next_cursor,
+        is_counted_in_part=page.is_counted_in_part,
+    )
     return Data(EventList([msgspec.Raw(body.encode()) for body in page.bodies], where))
 
 
@@ -204,12 +223,14 @@ def _read_states(text: str | None) -> Sequence[State] | None:
     return [State(word) for word in words]
 
 
-async def _check_url(call: Call, url: str) -> None:
-    is_test = call.company.environment is Environment.TEST
-    allows_loopback = call.resources.allows_loopback_webhooks and is_test
+async def check_url(resources: Resources, place: Place, url: str) -> None:
+    """Refuse an address that is not called, as its name resolves now."""
+    is_test = place.environment == Environment.TEST
     try:
-        await call.resources.outbound.check(
-            url, allows_loopback=allows_loopback, asker=str(call.company.company_id)
+        await resources.outbound.check(
+            url,
+            allows_loopback=resources.allows_loopback_webhooks and is_test,
+            asker=str(place.company_id),
         )
     except NamesBusyError:
         raise Refusal(
@@ -289,7 +310,10 @@ def _shown_delivery(delivery: Delivery) -> DeliveryReply:
 
 def _sent(delivery: Delivery, attempt: Attempt) -> SentReply:
     headers = headers_of(
-        message_id=delivery.event_id, timestamp=attempt.signed_at, signature=attempt.signature
+        message_id=delivery.event_id,
+        timestamp=attempt.signed_at,
+        signature=attempt.signature,
+        correlation_id=correlation_id_in(delivery.body),
     )
     return SentReply(attempt.url, headers, delivery.body)
 

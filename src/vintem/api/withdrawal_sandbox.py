@@ -11,6 +11,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.providers.payout_simulator import OTHER_REASON, REASONS
 from vintem.providers.payouts import Paid, Rejected
+from vintem.resources import Resources
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.dispatch import order_of
 from vintem.withdrawals.model import Failure, Status, Withdrawal
@@ -37,23 +38,28 @@ async def simulate_withdrawal(call: Call) -> Answer:
         scope,
         withdrawal_id,
         order.status,
-        answer=await _provider_s_word(call, found, order.status, code),
-        failure=Failure(code, REASONS.get(code, OTHER_REASON)),
+        answer=await provider_s_word(resources, found, order.status, code),
+        failure=failure_of(code),
         now=call.now,
     )
     destination = withdrawals.open_destination(resources.sealer, moved)
     return Data(msgspec.Raw(record_of(moved, destination)))
 
 
-async def _provider_s_word(
-    call: Call, withdrawal: Withdrawal, status: Status, code: str
+def failure_of(code: str) -> Failure:
+    """Why a withdrawal failed, in the provider's words."""
+    return Failure(code, REASONS.get(code, OTHER_REASON))
+
+
+async def provider_s_word(
+    resources: Resources, withdrawal: Withdrawal, status: Status, code: str
 ) -> Paid | Rejected | None:
     """Let the provider end what is on its way as was asked; it cannot take back what it did."""
     if withdrawal.status is not Status.PROCESSING:
         return None
     is_failed = status is Status.FAILED
-    order = order_of(withdrawal, call.resources.sealer)
-    answer = await call.resources.payouts.force(order, failure_code=code if is_failed else None)
+    order = order_of(withdrawal, resources.sealer)
+    answer = await resources.payouts.force(order, failure_code=code if is_failed else None)
     if isinstance(answer, Rejected) is not is_failed:
         raise Refusal(
             ErrorCode.INVALID_STATE,

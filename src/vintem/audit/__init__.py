@@ -33,8 +33,13 @@ class Finding:
 async def audit(database: Database) -> Sequence[Finding]:
     """Check every invariant on one consistent view of the database."""
     async with database.patient() as block:
-        await block.execute("set transaction isolation level repeatable read read only")
-        return [await _check(block, invariant) for invariant in INVARIANTS]
+        return await audit_within(block)
+
+
+async def audit_within(block: Connection) -> Sequence[Finding]:
+    """Check every invariant in an atomic block that has done nothing yet."""
+    await block.execute("set transaction isolation level repeatable read read only")
+    return [await _check(block, invariant) for invariant in INVARIANTS]
 
 
 async def _check(block: Connection, invariant: Invariant) -> Finding:

@@ -48,6 +48,24 @@ def normalise_cnpj(text: str) -> str | None:
     return cnpj if right else None
 
 
+def complete_cpf(nine_digits: str) -> str:
+    """Give the canonical CPF that begins with nine digits."""
+    assert len(nine_digits) == 9
+    cpf = nine_digits
+    for weights in (_CPF_WEIGHTS_FIRST, _CPF_WEIGHTS):
+        cpf += str(_check_digit(_character_values(cpf), weights))
+    return cpf
+
+
+def complete_cnpj(twelve_characters: str) -> str:
+    """Give the canonical CNPJ that begins with twelve characters."""
+    assert len(twelve_characters) == 12
+    cnpj = twelve_characters
+    for weights in (_CNPJ_WEIGHTS_FIRST, _CNPJ_WEIGHTS):
+        cnpj += str(_check_digit(_character_values(cnpj), weights))
+    return cnpj
+
+
 def format_cpf(cpf: str) -> str:
     """Write a canonical CPF with its mask."""
     assert len(cpf) == 11

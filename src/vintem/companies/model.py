@@ -9,10 +9,13 @@ from typing import Final
 
 from vintem.brazil.installments import CardInterest
 from vintem.kit.money import percent_half_up
+from vintem.kit.urls import UrlFault, parse_web_url
 
 Network = IPv4Network | IPv6Network
 
 LIMIT_MAX: Final = 10_000_000
+DOMAINS_MAX: Final = 50
+ANY_NAME_BELOW: Final = "*."
 
 
 class Environment(StrEnum):
@@ -139,6 +142,24 @@ class Storefront:
     boleto_due_days: int = 3
 
 
+def domain_of(text: str) -> str | None:
+    """Read a host of a company's list, such as `loja.com.br`, `*.loja.com.br` or `localhost:3000`.
+
+    Nothing comes of an address with more than that, or of `*.com.br`, where strangers are.
+    """
+    host = text.strip().lower().removesuffix("/").removeprefix("https://")
+    below = ANY_NAME_BELOW if host.startswith(ANY_NAME_BELOW) else ""
+    name = host.removeprefix(below)
+    found = parse_web_url(f"https://{name}", allows_loopback=not below)
+    if isinstance(found, UrlFault) or set(name) & set("/?#@"):
+        return None
+    labels = found.host.split(".")
+    if below and len(labels) < (3 if labels[-1] == "br" else 2):
+        return None
+    port = name.partition(":")[2]
+    return f"{below}{found.host}:{port}" if port else f"{below}{found.host}"
+
+
 @dataclass(frozen=True, slots=True)
 class WithdrawalRules:
     """What a company's withdrawals are held to; None is no limit. Amounts include the fee."""
@@ -191,6 +212,8 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
     replaced_by: str | None = None
+    created_by: str = ""
+    """Who made it in the dashboard; nobody is named otherwise."""
 
     def works_at(self, now: datetime) -> bool:
         """Say whether the key opens anything at that moment."""

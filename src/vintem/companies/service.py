@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from vintem.brazil.installments import CardInterest
-from vintem.companies import keys, store
+from vintem.companies import key_store, keys, store
 from vintem.companies.model import (
     ApiKey,
     Caller,
@@ -46,6 +46,7 @@ class KeyReplacedError(Exception):
 
 
 NAME_CHARACTERS_MAX: Final = 120
+KEYS_LISTED_MAX: Final = 200
 
 OVERLAPS: Final = {
     "0": timedelta(),
@@ -106,6 +107,11 @@ async def list_companies(db: Connection) -> Sequence[Company]:
 async def get_company(db: Connection, public_id: str) -> Company:
     """Find a company, or raise UnknownRecordError."""
     return _known(await store.find_company(db, public_id), public_id)
+
+
+async def lock_company(block: Connection, public_id: str) -> Company:
+    """Read a company that nobody else changes until the block ends, or raise UnknownRecordError."""
+    return _known(await store.lock_company(block, public_id), public_id)
 
 
 async def set_limits(
@@ -207,6 +213,7 @@ async def create_key(
     label: str = "",
     allowed_networks: Sequence[Network] = (),
     key: str | None = None,
+    created_by: str = "",
 ) -> NewKey:
     """Make a key, or take one made by keys.new_key(), and keep its digest."""
     key = key or keys.new_key(key_type, environment)
@@ -222,8 +229,9 @@ async def create_key(
         expires_at=None,
         revoked_at=None,
         last_used_at=None,
+        created_by=created_by,
     )
-    await store.insert_key(db, record, digest=keys.digest(key.encode(), pepper=pepper))
+    await key_store.insert_key(db, record, digest=keys.digest(key.encode(), pepper=pepper))
     return NewKey(record, key)
 
 
@@ -236,42 +244,75 @@ async def is_working_key(db: Connection, key: str, *, pepper: bytes, now: dateti
 async def list_keys(db: Connection, public_id: str) -> Sequence[ApiKey]:
     """All keys of a company, the oldest first."""
     company = await get_company(db, public_id)
-    return await store.list_keys(db, company.company_id)
+    return await key_store.list_keys(db, company.company_id)
+
+
+async def list_keys_of(
+    db: Connection, company_id: int, environment: Environment
+) -> Sequence[ApiKey]:
+    """The last keys of a company in an environment, the newest first."""
+    return await key_store.list_keys_of(db, company_id, environment, rows_max=KEYS_LISTED_MAX)
+
+
+async def find_key(
+    db: Connection, company_id: int, environment: Environment, key_id: str
+) -> ApiKey | None:
+    """Find a key of a company in an environment."""
+    return await key_store.find_key(db, company_id, environment, key_id)
 
 
 async def rotate_key(
     database: Database, key_id: str, *, overlap: timedelta, pepper: bytes, now: datetime
 ) -> NewKey:
     """Make a key's successor and let the old one end after the overlap."""
+    return await database.atomically(
+        lambda block: rotate_key_within(block, key_id, overlap=overlap, pepper=pepper, now=now)
+    )
 
-    async def rotate(block: Connection) -> NewKey:
-        old = _known(await store.lock_key(block, key_id), key_id)
-        if old.replaced_by is not None:
-            raise KeyReplacedError(key_id, old.replaced_by)
-        if not old.works_at(now):
-            raise KeyEndedError(key_id)
-        successor = await create_key(
-            block,
-            old.company_id,
-            key_type=old.type,
-            environment=old.environment,
-            pepper=pepper,
-            now=now,
-            label=old.label,
-            allowed_networks=old.allowed_networks,
-        )
-        ends_at = now + overlap
-        await store.replace_key(
-            block, key_id, replaced_by=successor.record.key_id, expires_at=ends_at
-        )
-        return successor
 
-    return await database.atomically(rotate)
+async def rotate_key_within(
+    block: Connection,
+    key_id: str,
+    *,
+    overlap: timedelta,
+    pepper: bytes,
+    now: datetime,
+    created_by: str = "",
+) -> NewKey:
+    """Make a key's successor, in the caller's atomic block."""
+    old = _known(await key_store.lock_key(block, key_id), key_id)
+    if old.replaced_by is not None:
+        raise KeyReplacedError(key_id, old.replaced_by)
+    if not old.works_at(now):
+        raise KeyEndedError(key_id)
+    successor = await create_key(
+        block,
+        old.company_id,
+        key_type=old.type,
+        environment=old.environment,
+        pepper=pepper,
+        now=now,
+        label=old.label,
+        allowed_networks=old.allowed_networks,
+        created_by=created_by,
+    )
+    await key_store.replace_key(
+        block, key_id, replaced_by=successor.record.key_id, expires_at=now + overlap
+    )
+    return successor
+
+
+async def change_key(
+    db: Connection, key_id: str, *, label: str, allowed_networks: Sequence[Network]
+) -> ApiKey:
+    """Set what a key is called, and from where it may call; processes follow within 5 s."""
+    changed = await key_store.update_key(db, key_id, label=label, allowed_networks=allowed_networks)
+    return _known(changed, key_id)
 
 
 async def revoke_key(db: Connection, key_id: str, *, now: datetime) -> ApiKey:
     """End a key now; running processes refuse it within 5 s."""
-    return _known(await store.revoke_key(db, key_id, now=now), key_id)
+    return _known(await key_store.revoke_key(db, key_id, now=now), key_id)
 
 
 def _known(record: RecordT | None, record_id: str) -> RecordT:

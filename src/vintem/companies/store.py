@@ -6,7 +6,6 @@ from ipaddress import ip_network
 
 from vintem.brazil.installments import CardInterest
 from vintem.companies.model import (
-    ApiKey,
     Caller,
     Company,
     CompanyTerms,
@@ -59,6 +58,12 @@ async def insert_company(
 async def find_company(db: Connection, public_id: str) -> Company | None:
     """Find a company by the id the world knows."""
     row = await db.fetchrow("select * from company where public_id = $1", public_id)
+    return None if row is None else _company(row)
+
+
+async def lock_company(db: Connection, public_id: str) -> Company | None:
+    """Read a company and keep others from changing it until the block ends."""
+    row = await db.fetchrow("select * from company where public_id = $1 for update", public_id)
     return None if row is None else _company(row)
 
 
@@ -250,69 +255,6 @@ async def upsert_all_withdrawals_paused(db: Connection, *, is_paused: bool) -> N
     )
 
 
-async def insert_key(db: Connection, key: ApiKey, *, digest: bytes) -> None:
-    """Add a key by its digest."""
-    await db.execute(
-        """
-        insert into api_key (
-            key_id, company_id, type, environment, digest, last_four, label, allowed_networks,
-            created_at, expires_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-        """,
-        key.key_id,
-        key.company_id,
-        key.type,
-        key.environment,
-        digest,
-        key.last_four,
-        key.label,
-        [str(network) for network in key.allowed_networks],
-        key.created_at,
-        key.expires_at,
-    )
-
-
-async def lock_key(db: Connection, key_id: str) -> ApiKey | None:
-    """Read a key and keep others from changing it until the block ends."""
-    row = await db.fetchrow("select * from api_key where key_id = $1 for update", key_id)
-    return None if row is None else _key(row)
-
-
-async def list_keys(db: Connection, company_id: int) -> Sequence[ApiKey]:
-    """All keys of a company, the oldest first."""
-    rows = await db.fetch(
-        "select * from api_key where company_id = $1 order by created_at, key_id", company_id
-    )
-    return [_key(row) for row in rows]
-
-
-async def replace_key(
-    db: Connection, key_id: str, *, replaced_by: str, expires_at: datetime
-) -> None:
-    """Let a key end because another took its place; an earlier end stays."""
-    await db.execute(
-        """
-        update api_key set replaced_by = $2, expires_at = least(expires_at, $3::timestamptz)
-        where key_id = $1
-        """,
-        key_id,
-        replaced_by,
-        expires_at,
-    )
-
-
-async def revoke_key(db: Connection, key_id: str, *, now: datetime) -> ApiKey | None:
-    """End a key now; the first revocation counts."""
-    row = await db.fetchrow(
-        """
-        update api_key set revoked_at = coalesce(revoked_at, $2) where key_id = $1 returning *
-        """,
-        key_id,
-        now,
-    )
-    return None if row is None else _key(row)
-
-
 async def find_callers(
     db: Connection, digests: Collection[bytes], *, now: datetime
 ) -> Mapping[bytes, Caller]:
@@ -443,23 +385,6 @@ def _terms(row: Row) -> CompanyTerms:
             free_installments=row["card_free_installments"],
             installments_max=row["card_installments_max"],
         ),
-    )
-
-
-def _key(row: Row) -> ApiKey:
-    return ApiKey(
-        key_id=row["key_id"],
-        company_id=row["company_id"],
-        type=KeyType(row["type"]),
-        environment=Environment(row["environment"]),
-        last_four=row["last_four"],
-        label=row["label"],
-        allowed_networks=tuple(ip_network(text) for text in row["allowed_networks"]),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        last_used_at=row["last_used_at"],
-        replaced_by=row["replaced_by"],
     )
 
 

@@ -5,16 +5,38 @@ from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
+    appearance,
+    approvals,
+    balance,
+    company,
+    coupons,
     customers,
+    deliveries,
+    domains,
     exports,
     home,
+    invitations,
+    keys,
+    limits,
+    links,
+    methods,
+    products,
+    recovery,
+    requests,
+    sandbox,
     search,
     security,
     sessions,
     sign_in,
+    simulators,
+    statement,
+    team,
     trail,
     transaction,
     transactions,
+    webhooks,
+    withdrawal_rules,
+    withdrawals,
 )
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
 from vintem.dashboard.csv_file import AnyExport
@@ -25,15 +47,35 @@ from vintem.hosted.static import sending
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
+    *balance.PAGES,
+    *statement.PAGES,
+    *withdrawals.PAGES,
+    *withdrawal_rules.PAGES,
+    *approvals.PAGES,
     *transactions.PAGES,
     *transaction.PAGES,
     *sessions.PAGES,
     *customers.PAGES,
     *search.PAGES,
+    *products.PAGES,
+    *coupons.PAGES,
+    *links.PAGES,
+    *appearance.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *team.PAGES,
     *trail.PAGES,
     *exports.PAGES,
+    *keys.PAGES,
+    *webhooks.PAGES,
+    *deliveries.PAGES,
+    *requests.PAGES,
+    *simulators.PAGES,
+    *sandbox.PAGES,
+    *company.PAGES,
+    *limits.PAGES,
+    *methods.PAGES,
+    *domains.PAGES,
 )
 
 EXPORTS: Final[Mapping[str, AnyExport]] = {
@@ -54,6 +96,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
     ),
     *sign_in.ROUTES,
+    *recovery.ROUTES,
+    *invitations.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 

@@ -17,6 +17,9 @@ _REQUEST_SUFFIXES: Final = 36**9
 _RANDOM_BITS: Final = 80
 _ULID: Final = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}")
 
+ANY_ID: Final = re.compile(r"[a-z]{2,4}_[0-7][0-9a-hjkmnp-tv-z]{25}")
+"""The form of every public id."""
+
 
 class Prefix(StrEnum):
     """What an id names."""

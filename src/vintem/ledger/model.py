@@ -232,3 +232,12 @@ class StatementLine:
     amount: int
     balance_after: int
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFilter:
+    """Which movements of the available balance are listed."""
+
+    kind: Kind | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None

@@ -1,13 +1,20 @@
 """What happens to money; every function runs inside the caller's atomic block."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import structlog
 
 from vintem.kit.clock import business_day
-from vintem.ledger import payout_store, recipes, schedule_store, store
+from vintem.ledger import (
+    payout_store,
+    recipes,
+    release_store,
+    schedule_store,
+    statement_store,
+    store,
+)
 from vintem.ledger.model import (
     BALANCED,
     Account,
@@ -19,8 +26,10 @@ from vintem.ledger.model import (
     Payout,
     Posting,
     Resolution,
+    ScheduledRelease,
     Scope,
     Split,
+    StatementFilter,
     StatementLine,
     Taken,
 )
@@ -30,6 +39,7 @@ from vintem.runtime.group_commit import GroupCommit
 
 log = structlog.get_logger()
 
+OVERTAKEN_MAX: Final = timedelta(hours=1)
 RELEASES_AT_ONCE_MAX: Final = 200
 READS_AT_ONCE_MAX: Final = 256
 WAITING_AT_FIRST_MAX: Final = 50
@@ -227,6 +237,15 @@ async def release_due(database: Database, *, now: datetime) -> int:
     return released
 
 
+async def release_early(block: Connection, scope: Scope, *, rows_max: int, now: datetime) -> int:
+    """Make available what waits for any day; says how much. Where no money is real, only."""
+    assert scope.environment == "test", "real money is released on its day"
+    await store.lock_accounts(block, scope.company_id)
+    waiting = await release_store.claim_waiting(block, scope, now=now, rows_max=rows_max)
+    await _post_releases(block, waiting, now)
+    return sum(row.amount for row in waiting)
+
+
 class BalanceReader:
     """Reads balances; calls that arrive together share one statement, as writes share a commit."""
 
@@ -273,7 +292,28 @@ async def statement(
     db: Connection, scope: Scope, *, before: int | None, rows_max: int
 ) -> Sequence[StatementLine]:
     """The movements of the available balance, the newest first."""
-    return await store.list_statement(db, scope, before=before, rows_max=rows_max)
+    return await statement_store.list_statement(db, scope, before=before, rows_max=rows_max)
+
+
+async def filtered_statement(
+    db: Connection, scope: Scope, wanted: StatementFilter, *, before: int | None, rows_max: int
+) -> Sequence[StatementLine]:
+    """The movements of the available balance of a kind or a time, the newest first.
+
+    Movements are numbered in the order of their commits, which is almost that of their moments: a
+    time is looked up in the numbers, with room on both sides for what was overtaken.
+    """
+    first, last = 0, before
+    if wanted.created_from is not None:
+        moment = wanted.created_from - OVERTAKEN_MAX
+        first = await statement_store.find_statement_number(db, scope, moment)
+    if wanted.created_before is not None:
+        moment = wanted.created_before + OVERTAKEN_MAX
+        ends = await statement_store.find_statement_number(db, scope, moment) + 1
+        last = ends if before is None else min(before, ends)
+    return await statement_store.list_filtered_statement(
+        db, scope, wanted, after=first, before=last, rows_max=rows_max
+    )
 
 
 async def _post(block: Connection, postings: Sequence[Posting], now: datetime) -> None:
@@ -300,27 +340,26 @@ async def _release_due_of(database: Database, company_id: int, today: date, now:
         due = await store.claim_due_releases(
             block, company_id, today=today, now=now, rows_max=RELEASES_AT_ONCE_MAX
         )
-        postings = [
-            recipes.release(
-                row.scope,
-                f"{row.transaction_id}/{row.part}",
-                account=row.account,
-                amount=row.amount,
-            )
-            for row in due
-            if row.amount
-        ]
-        if postings:
-            await _post(block, postings, now)
-            references = {
-                posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings
-            }
-            await _recover_debts(block, references, now)
+        await _post_releases(block, due, now)
         if len(due) < RELEASES_AT_ONCE_MAX:
             await store.delete_past_days(block, company_id, today=today)
         return len(due)
 
     return await database.atomically(release)
+
+
+async def _post_releases(block: Connection, due: Sequence[ScheduledRelease], now: datetime) -> None:
+    postings = [
+        recipes.release(
+            row.scope, f"{row.transaction_id}/{row.part}", account=row.account, amount=row.amount
+        )
+        for row in due
+        if row.amount
+    ]
+    if postings:
+        await _post(block, postings, now)
+        references = {posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings}
+        await _recover_debts(block, references, now)
 
 
 async def _recover_debts(block: Connection, references: Mapping[Scope, str], now: datetime) -> None:

@@ -12,13 +12,11 @@ from vintem.ledger.model import (
     Balances,
     Hold,
     HoldKind,
-    Kind,
     Posting,
     Resolution,
     ScheduledRelease,
     Scope,
     Split,
-    StatementLine,
     Taken,
 )
 from vintem.ledger.statements import BALANCED_CODES, WRITE_POSTINGS
@@ -451,36 +449,6 @@ async def resolve_hold(
         scope.environment,
     )
     return None if text is None else msgspec.json.decode(text, type=Split)
-
-
-async def list_statement(
-    db: Connection, scope: Scope, *, before: int | None, rows_max: int
-) -> Sequence[StatementLine]:
-    """The newest movements of the available balance before a number."""
-    rows = await db.fetch(
-        """
-        select available_version, kind, reference, available_amount, available_after, created_at
-        from posting
-        where company_id = $1 and environment = $2 and available_version is not null
-            and available_version < coalesce($3, 9223372036854775807)
-        order by available_version desc limit $4
-        """,
-        scope.company_id,
-        scope.environment,
-        before,
-        rows_max,
-    )
-    return [
-        StatementLine(
-            number=row["available_version"],
-            kind=Kind(row["kind"]),
-            reference=row["reference"],
-            amount=row["available_amount"],
-            balance_after=row["available_after"],
-            created_at=row["created_at"],
-        )
-        for row in rows
-    ]
 
 
 def _taken(row: Row, amount: int) -> Taken:

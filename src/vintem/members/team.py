@@ -20,6 +20,7 @@ from vintem.members.model import (
     may,
     may_touch,
 )
+from vintem.members.recovery import FIRST_LINK_LIFETIME, make_link
 from vintem.members.service import create_person
 from vintem.runtime.db import Connection
 
@@ -46,6 +47,28 @@ class NewInvitation:
     email: str
     role: Role
     token: str
+
+
+async def make_owner(
+    block: Connection, company_id: int, *, email: str, name: str, now: datetime
+) -> str | None:
+    """Give a new company its owner; the secret part of a link, where they have no password yet."""
+    person = await store.find_person(block, email)
+    if person is not None:
+        await store.insert_member(
+            block, company_id=company_id, person_id=person.person_id, role=Role.OWNER, now=now
+        )
+        return None
+    person_id = await create_person(
+        block,
+        company_id,
+        email=email,
+        name=name,
+        password_hash=None,
+        role=Role.OWNER,
+        now=now,
+    )
+    return await make_link(block, person_id, lifetime=FIRST_LINK_LIFETIME, now=now)
 
 
 async def list_invitations(db: Connection, company_id: int) -> Sequence[Invitation]:

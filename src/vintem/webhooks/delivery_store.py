@@ -262,6 +262,46 @@ async def renew_delivery(
     return renewed
 
 
+async def renew_deliveries(
+    db: Connection,
+    company_id: int,
+    environment: str,
+    delivery_ids: Sequence[str],
+    *,
+    now: datetime,
+) -> int:
+    """Let deliveries be tried again from the start, where somebody is called; says how many."""
+    return int(
+        await db.fetchval(
+            """
+            with found as (
+                select d.delivery_id, d.lane, d.environment, d.url
+                from webhook_delivery d left join webhook_endpoint p
+                    on p.company_id = d.company_id and p.endpoint_id = d.lane
+                where d.company_id = $1 and d.environment = $2 and d.delivery_id = any($3::text[])
+                    and (d.url is not null or p.is_enabled)
+            ),
+            lane as (
+                insert into webhook_lane (company_id, lane, environment)
+                select distinct $1::bigint, lane, environment from found where url is not null
+                on conflict do nothing
+            ),
+            renewed as (
+                update webhook_delivery d set state = 'pending', tries = 0, due_at = $4,
+                    asked_at = $4, finished_at = null
+                from found f where d.company_id = $1 and d.delivery_id = f.delivery_id
+                returning d.delivery_id
+            )
+            select count(*) from renewed
+            """,
+            company_id,
+            environment,
+            list(delivery_ids),
+            now,
+        )
+    )
+
+
 async def replay_events(
     db: Connection,
     company_id: int,

@@ -40,6 +40,7 @@ from vintem.webhooks.model import (
     Pace,
     Parcel,
     State,
+    correlation_id_in,
     lane_after,
     outcome_of,
 )
@@ -349,7 +350,12 @@ class Dispatcher:
         signing = [webhooks.open_secret(self._sealer, each) for each in kept.signing_at(now)]
         signed_at = int(now.timestamp())
         signature = sign(signing, message_id=parcel.event_id, timestamp=signed_at, body=parcel.body)
-        headers = headers_of(message_id=parcel.event_id, timestamp=signed_at, signature=signature)
+        headers = headers_of(
+            message_id=parcel.event_id,
+            timestamp=signed_at,
+            signature=signature,
+            correlation_id=correlation_id_in(parcel.body),
+        )
         status, error, answer, retry_after = None, None, "", None
         began = asyncio.get_running_loop().time()
         try:

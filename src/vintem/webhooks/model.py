@@ -64,6 +64,22 @@ def postback_url_in(record: str) -> str | None:
     return _decode_postback(record).postback_url
 
 
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    correlation_id: str = ""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+_decode_told: Final = msgspec.json.Decoder(type=_Told).decode
+
+
+def correlation_id_in(body: bytes | str) -> str:
+    """What the call that an event comes from was to be found by, if it said so."""
+    return _decode_told(body).metadata.correlation_id
+
+
 def event_of(change: Change) -> Event:
     """Write the event of a change.
 

@@ -1,6 +1,7 @@
 """What happens when a record changes, and what a company can have done about being told."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,6 +28,15 @@ from vintem.webhooks.model import (
     Secrets,
     event_of,
 )
+from vintem.webhooks.search import (
+    Found,
+    Health,
+    Search,
+    Sought,
+    find_healths,
+    find_newest_of,
+    search,
+)
 from vintem.webhooks.signing import new_secret
 from vintem.webhooks.statements import postback_lane
 
@@ -34,6 +44,8 @@ log = structlog.get_logger()
 
 REPLAYED_AT_ONCE_MAX: Final = 2_000
 DELETED_AT_ONCE_MAX: Final = 1_000
+RESENT_AT_ONCE_MAX: Final = 200
+HEALTH_TIME: Final = timedelta(hours=24)
 LANES_KEPT: Final = timedelta(hours=1)
 NOT_ENABLED: Final = "The webhook is disabled; enable it first."
 PING: Final = ("ping", "")
@@ -61,10 +73,26 @@ async def record(block: Connection, changes: Sequence[Change]) -> None:
     await store.insert_events(block, [event_of(change) for change in changes])
 
 
+async def is_told(
+    db: Connection, company_id: int, environment: str, entity_ids: Sequence[str]
+) -> bool:
+    """Say whether all who want to know of records have been told, as far as they can be."""
+    return not await lane_store.has_untold(db, company_id, environment, entity_ids)
+
+
 async def register(
     database: Database, sealer: Sealer, place: Place, wishes: Wishes, *, now: datetime
 ) -> tuple[Endpoint, str]:
     """Add an endpoint; its secret is shown this once."""
+    return await database.atomically(
+        lambda block: register_within(block, sealer, place, wishes, now=now)
+    )
+
+
+async def register_within(
+    block: Connection, sealer: Sealer, place: Place, wishes: Wishes, *, now: datetime
+) -> tuple[Endpoint, str]:
+    """Add an endpoint, in the caller's atomic block."""
     assert wishes.url is not None
     assert wishes.events is not None
     secret = new_secret()
@@ -82,15 +110,11 @@ async def register(
         sequence=0,
         created_at=now,
     )
-
-    async def add(block: Connection) -> None:
-        await store.lock_company(block, place.company_id)
-        count = await store.count_endpoints(block, place.company_id, place.environment)
-        if count >= ENDPOINTS_MAX:
-            raise Refusal(ErrorCode.WEBHOOK_LIMIT_REACHED, details={"maximum": ENDPOINTS_MAX})
-        await store.insert_endpoint(block, endpoint)
-
-    await database.atomically(add)
+    await store.lock_company(block, place.company_id)
+    count = await store.count_endpoints(block, place.company_id, place.environment)
+    if count >= ENDPOINTS_MAX:
+        raise Refusal(ErrorCode.WEBHOOK_LIMIT_REACHED, details={"maximum": ENDPOINTS_MAX})
+    await store.insert_endpoint(block, endpoint)
     return endpoint, secret
 
 
@@ -116,23 +140,29 @@ async def change(
     database: Database, place: Place, endpoint_id: str, wishes: Wishes, *, now: datetime
 ) -> Endpoint:
     """Change an endpoint; one that is enabled again is sent what it still waits for."""
+    _, changed = await database.atomically(
+        lambda block: change_within(block, place, endpoint_id, wishes, now=now)
+    )
+    return changed
 
-    async def write(block: Connection) -> Endpoint:
-        was = await _lock(block, place, endpoint_id)
-        is_enabled = was.is_enabled if wishes.is_enabled is None else wishes.is_enabled
-        reason = None if is_enabled else was.disabled_reason or DisabledReason.MERCHANT
-        changed = replace(
-            was,
-            url=was.url if wishes.url is None else wishes.url,
-            events=was.events if wishes.events is None else wishes.events,
-            description=was.description if wishes.description is None else wishes.description,
-            is_enabled=is_enabled,
-            disabled_reason=reason,
-        )
-        await store.update_endpoint(block, changed, now=now)
-        return changed
 
-    return await database.atomically(write)
+async def change_within(
+    block: Connection, place: Place, endpoint_id: str, wishes: Wishes, *, now: datetime
+) -> tuple[Endpoint, Endpoint]:
+    """Change an endpoint, in the caller's atomic block: as it was, and as it is."""
+    was = await _lock(block, place, endpoint_id)
+    is_enabled = was.is_enabled if wishes.is_enabled is None else wishes.is_enabled
+    reason = None if is_enabled else was.disabled_reason or DisabledReason.MERCHANT
+    changed = replace(
+        was,
+        url=was.url if wishes.url is None else wishes.url,
+        events=was.events if wishes.events is None else wishes.events,
+        description=was.description if wishes.description is None else wishes.description,
+        is_enabled=is_enabled,
+        disabled_reason=reason,
+    )
+    await store.update_endpoint(block, changed, now=now)
+    return was, changed
 
 
 async def delete(db: Connection, place: Place, endpoint_id: str, *, now: datetime) -> None:
@@ -147,32 +177,39 @@ async def rotate_secret(
     database: Database, sealer: Sealer, place: Place, endpoint_id: str, *, now: datetime
 ) -> tuple[Endpoint, str]:
     """Give an endpoint another secret; for a day the one before signs as well."""
+    return await database.atomically(
+        lambda block: rotate_secret_within(block, sealer, place, endpoint_id, now=now)
+    )
+
+
+async def rotate_secret_within(
+    block: Connection, sealer: Sealer, place: Place, endpoint_id: str, *, now: datetime
+) -> tuple[Endpoint, str]:
+    """Give an endpoint another secret, in the caller's atomic block."""
     secret = new_secret()
-
-    async def write(block: Connection) -> Endpoint:
-        was = await _lock(block, place, endpoint_id)
-        until = now + OLD_SECRET_KEPT
-        secrets = Secrets(seal_secret(sealer, secret), was.secrets.sealed, until)
-        changed = replace(was, secrets=secrets)
-        await store.update_secrets(block, changed)
-        return changed
-
-    return await database.atomically(write), secret
+    was = await _lock(block, place, endpoint_id)
+    until = now + OLD_SECRET_KEPT
+    changed = replace(was, secrets=Secrets(seal_secret(sealer, secret), was.secrets.sealed, until))
+    await store.update_secrets(block, changed)
+    return changed, secret
 
 
 async def ping(database: Database, place: Place, endpoint_id: str, *, now: datetime) -> Delivery:
     """Send an endpoint an event that says nothing but that it is reached."""
-
-    async def write(block: Connection) -> str:
-        endpoint = await _lock(block, place, endpoint_id)
-        if not endpoint.is_enabled:
-            raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
-        sequence = await store.count_event(block, endpoint)
-        event = event_of(_own_change(endpoint, PING, sequence, now=now))
-        return await store.insert_event_for(block, event, endpoint_id)
-
-    delivery_id = await database.atomically(write)
+    delivery_id = await database.atomically(
+        lambda block: ping_within(block, place, endpoint_id, now=now)
+    )
     return await get_delivery(database, place, delivery_id)
+
+
+async def ping_within(block: Connection, place: Place, endpoint_id: str, *, now: datetime) -> str:
+    """Send an endpoint a ping, in the caller's atomic block; gives the id of the delivery."""
+    endpoint = await _lock(block, place, endpoint_id)
+    if not endpoint.is_enabled:
+        raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
+    sequence = await store.count_event(block, endpoint)
+    event = event_of(_own_change(endpoint, PING, sequence, now=now))
+    return await store.insert_event_for(block, event, endpoint_id)
 
 
 async def disable(
@@ -266,7 +303,26 @@ async def list_deliveries(
         return page
     # Nothing is planned until it is enabled again.
     waiting = [replace(delivery, due_at=None) for delivery in page.deliveries]
-    return listing.DeliveryPage(waiting, page.counted_rows, page.next_cursor)
+    return dataclasses.replace(page, deliveries=waiting)
+
+
+async def search_deliveries(
+    db: Connection, place: Place, wanted: Search, *, rows_max: int
+) -> Found:
+    """Show a page of the deliveries to all addresses of a company."""
+    return await search(db, place.company_id, place.environment, wanted, rows_max=rows_max)
+
+
+async def find_by_event(db: Connection, place: Place, event_id: str) -> str | None:
+    """Find the newest delivery of an event."""
+    return await find_newest_of(db, place.company_id, place.environment, event_id)
+
+
+async def healths(
+    db: Connection, place: Place, endpoint_ids: Sequence[str], *, now: datetime
+) -> Mapping[str, Health]:
+    """How addresses did in the last day."""
+    return await find_healths(db, place.company_id, endpoint_ids, since=now - HEALTH_TIME)
 
 
 async def get_delivery(db: Connection, place: Place, delivery_id: str) -> Delivery:
@@ -289,6 +345,19 @@ async def resend(db: Connection, place: Place, delivery_id: str, *, now: datetim
     return await get_delivery(db, place, delivery_id)
 
 
+async def resend_failed(db: Connection, place: Place, wanted: Search, *, now: datetime) -> int:
+    """Try again what has failed and a search finds, the newest first, a bounded number of it."""
+    failed = replace(wanted, sought=Sought.FAILED, cursor=None)
+    found = await search_deliveries(db, place, failed, rows_max=RESENT_AT_ONCE_MAX)
+    return await delivery_store.renew_deliveries(
+        db,
+        place.company_id,
+        place.environment,
+        [each.delivery.delivery_id for each in found.sightings],
+        now=now,
+    )
+
+
 async def list_health(db: Connection, place: Place) -> Sequence[tuple[Endpoint, datetime | None]]:
     """A company's endpoints, each with since when it has been failing, if it is."""
     endpoints = await store.list_endpoints(db, place.company_id, place.environment)
@@ -309,23 +378,24 @@ async def deliveries_of(
 
 
 async def replay(
-    database: Database,
+    db: Connection,
     place: Place,
     endpoint_id: str,
     *,
     start: datetime,
     end: datetime,
     now: datetime,
+    events_max: int | None = None,
 ) -> int:
     """Tell an endpoint once more all that it wants to hear of a time; says how many events."""
-    endpoint = await get(database, place, endpoint_id)
+    endpoint = await get(db, place, endpoint_id)
     if not endpoint.is_enabled:
         raise Refusal(ErrorCode.INVALID_STATE, NOT_ENABLED)
     total, last = 0, delivery_store.EventKey(start)
     # In parts: a month of events is more than one statement should hold.
     while True:
         count, last = await delivery_store.replay_events(
-            database,
+            db,
             place.company_id,
             place.environment,
             endpoint_id,
@@ -337,7 +407,7 @@ async def replay(
             now=now,
         )
         total += count
-        if count < REPLAYED_AT_ONCE_MAX:
+        if count < REPLAYED_AT_ONCE_MAX or (events_max is not None and total >= events_max):
             return total
 
 

@@ -26,13 +26,19 @@ def sign(secrets_: Sequence[str], *, message_id: str, timestamp: int, body: byte
     )
 
 
-def headers_of(*, message_id: str, timestamp: int, signature: str) -> dict[str, str]:
+def headers_of(
+    *, message_id: str, timestamp: int, signature: str, correlation_id: str = ""
+) -> dict[str, str]:
     """The headers that go with a signed body."""
-    return {
+    headers = {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature,
+        "x-event-id": message_id,
     }
+    if correlation_id:
+        headers["x-correlation-id"] = correlation_id
+    return headers
 
 
 def _key_of(secret: str) -> bytes:

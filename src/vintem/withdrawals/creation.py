@@ -14,6 +14,7 @@ from vintem.intents.model import ImplicitIntent
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused, IntentSource
+from vintem.kit.money import Cents
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Scope
 from vintem.runtime import metrics
@@ -54,7 +55,9 @@ class NewWithdrawal:
     correlation_id: str = ""
 
 
-async def create(database: Database, new: NewWithdrawal) -> Created:
+async def create(
+    database: Database, new: NewWithdrawal, *, witness: moves.Witness | None = None
+) -> Created:
     """Hold the money of a withdrawal and write it down, once an intent."""
     made, intent = new.withdrawal, new.intent
 
@@ -75,12 +78,24 @@ async def create(database: Database, new: NewWithdrawal) -> Created:
         await moves.tell_new(block, decided, correlation_id=new.correlation_id)
         await _refuse_repetition(block, new, policy.implicit_protection)
         await _hold(block, decided, policy.rules)
+        if witness is not None:
+            await witness(block, decided)
         die_at(Failpoint.HELD)
         return Created(decided, is_replay=False)
 
     created = await database.atomically(create)
     die_at(Failpoint.CREATED)
     return created
+
+
+async def foresee(db: Connection, made: Withdrawal) -> Sequence[str]:
+    """Say why a second person would have to agree, or refuse what cannot be; nothing is held."""
+    policy = await companies.withdrawal_policy(db, made.company_id)
+    _refuse_by_policy(policy, made)
+    available = await ledger.available(db, made.scope)
+    if available < made.total_debited:
+        raise _not_covered(available)
+    return await _approval_reasons(db, made, policy)
 
 
 async def find_replay(db: Connection, scope: Scope, intent: Intent) -> Withdrawal | None:
@@ -132,11 +147,11 @@ async def _refuse_repetition(
 
 
 async def _approval_reasons(
-    block: Connection, made: Withdrawal, policy: WithdrawalPolicy
+    db: Connection, made: Withdrawal, policy: WithdrawalPolicy
 ) -> Sequence[str]:
     rules = policy.rules
     is_new = rules.approves_new_destinations and not await store.is_known_destination(
-        block, made.scope, made.destination_digest
+        db, made.scope, made.destination_digest
     )
     return approval_reasons(
         rules, total_debited=made.total_debited, method=made.method, is_new_destination=is_new
@@ -167,5 +182,8 @@ async def _hold(block: Connection, made: Withdrawal, rules: WithdrawalRules) -> 
             ErrorCode.WITHDRAWAL_LIMIT_EXCEEDED, details={"limit": "day", "maximum": limit}
         )
     if not await ledger.hold_payout(block, made.payout, now=made.created_at):
-        available = await ledger.available(block, made.scope)
-        raise Refusal(ErrorCode.INSUFFICIENT_BALANCE, details={"available": available})
+        raise _not_covered(await ledger.available(block, made.scope))
+
+
+def _not_covered(available: Cents) -> Refusal:
+    return Refusal(ErrorCode.INSUFFICIENT_BALANCE, details={"available": available})

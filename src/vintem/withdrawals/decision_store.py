@@ -50,6 +50,21 @@ async def find_approval_reasons(
     return {(row["company_id"], row["subject"]): row["reason"] for row in rows}
 
 
+async def list_decisions(
+    db: Connection, company_id: int, subjects: Sequence[str]
+) -> Sequence[Decision]:
+    """All that was decided about some of a company's withdrawals, the oldest first."""
+    rows = await db.fetch(
+        """
+        select * from decision_log where company_id = $1 and subject = any($2::text[])
+        order by created_at, decision_id
+        """,
+        company_id,
+        list(subjects),
+    )
+    return [_decision(row) for row in rows]
+
+
 async def find_last_switch(db: Connection, company_id: int, subject: str) -> Decision | None:
     """Find who stopped withdrawals, or let them go on, last."""
     row = await db.fetchrow(

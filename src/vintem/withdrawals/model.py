@@ -18,6 +18,8 @@ ASK_AFTER_SECONDS: Final = (2, 5, 15, 60)
 ASK_EVERY_SECONDS: Final = 300
 CLAIM_SECONDS: Final = 15
 ALARM_AFTER: Final = timedelta(minutes=30)
+ALONE_WAIT: Final = timedelta(minutes=30)
+"""How long what its requester has approved, for want of anybody else, can still be called off."""
 QUOTE_LIFETIME: Final = timedelta(minutes=5)
 QUANTITY_DECIMALS: Final[Mapping[Coin, int]] = {Coin.USDT: 6, Coin.BTC: 8}
 
@@ -131,11 +133,21 @@ class Filter:
     external_ref: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DestinationUse:
+    """How well a destination is known: what was completed to it, and since when."""
+
+    completions: int
+    first_at: datetime | None
+
+
 class DecisionKind(StrEnum):
     """What was decided."""
 
     APPROVAL_REQUIRED = "approval_required"
     APPROVED = "approved"
+    APPROVED_ALONE = "approved_alone"
+    """By the requester, where the company has one member only."""
     REJECTED = "rejected"
     PAUSED = "paused"
     RESUMED = "resumed"

@@ -1,5 +1,6 @@
 """What a move of a withdrawal means: for its money, its record, its history and the world."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,6 +14,9 @@ from vintem.webhooks.model import Change, postback_url_in
 from vintem.withdrawals import store
 from vintem.withdrawals.model import Failure, Status, Withdrawal, request_id_of
 from vintem.withdrawals.record import record_of
+
+Witness = Callable[[Connection, Withdrawal], Awaitable[None]]
+"""Writes down who did something to a withdrawal, in the commit that does it."""
 
 
 async def tell_new(block: Connection, withdrawal: Withdrawal, *, correlation_id: str) -> None:

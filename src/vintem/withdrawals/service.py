@@ -1,8 +1,9 @@
 """What integrators, operators and providers can have done to withdrawals."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -19,10 +20,12 @@ from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
 from vintem.withdrawals import decision_store, moves, store
 from vintem.withdrawals.model import (
+    ALONE_WAIT,
     CANCELLABLE,
     PLATFORM,
     Decision,
     DecisionKind,
+    DestinationUse,
     Entry,
     Failure,
     Filter,
@@ -32,12 +35,17 @@ from vintem.withdrawals.model import (
     Withdrawal,
     outcome_of,
 )
+from vintem.withdrawals.moves import Witness
 
 log = structlog.get_logger()
 
 DESTINATION_PURPOSE: Final = b"withdrawal destination"
 WITHDRAWALS: Final = "withdrawals"
 LISTED_MAX: Final = 1_000
+COUNTED_USES_MAX: Final = 100
+
+RulesWitness = Callable[[Connection], Awaitable[None]]
+"""Writes down who changed the rules, in the commit that changes them."""
 
 _destinations: Final[msgspec.json.Decoder[Destination]] = msgspec.json.Decoder(type=Destination)
 
@@ -67,7 +75,12 @@ async def count(db: Connection, wanted: Filter) -> int:
 
 
 async def cancel(
-    database: Database, scope: Scope, withdrawal_id: str, *, now: datetime
+    database: Database,
+    scope: Scope,
+    withdrawal_id: str,
+    *,
+    now: datetime,
+    witness: Witness | None = None,
 ) -> Withdrawal:
     """Call a withdrawal off that nobody has sent."""
 
@@ -75,37 +88,60 @@ async def cancel(
         locked = await _lock(block, scope, withdrawal_id)
         if locked.status not in CANCELLABLE:
             raise Refusal(ErrorCode.WITHDRAWAL_NOT_CANCELLABLE, details={"status": locked.status})
-        return await moves.cancel(block, locked, now=now)
+        cancelled = await moves.cancel(block, locked, now=now)
+        if witness is not None:
+            await witness(block, cancelled)
+        return cancelled
 
     return await database.atomically(cancel)
 
 
 async def approve(
-    database: Database, withdrawal_id: str, *, decided_by: str, reason: str, now: datetime
+    database: Database,
+    withdrawal_id: str,
+    *,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+    scope: Scope | None = None,
+    witness: Witness | None = None,
 ) -> Withdrawal:
-    """Let a withdrawal go that waits for a second person; it is sent next."""
-    return await _decide(
-        database,
-        withdrawal_id,
-        DecisionKind.APPROVED,
-        decided_by=decided_by,
-        reason=reason,
-        now=now,
-    )
+    """Let a withdrawal go that waits for a second person; it is sent next.
+
+    Without a scope it may be of any company: only an operator decides so.
+    """
+    decision = _Decision(DecisionKind.APPROVED, decided_by, reason, now)
+    return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
+
+
+async def approve_alone(
+    database: Database,
+    withdrawal_id: str,
+    *,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+    scope: Scope,
+    witness: Witness,
+) -> Withdrawal:
+    """Let its own requester let it go, where the company has nobody else; it is sent later."""
+    decision = _Decision(DecisionKind.APPROVED_ALONE, decided_by, reason, now)
+    return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
 
 
 async def reject(
-    database: Database, withdrawal_id: str, *, decided_by: str, reason: str, now: datetime
+    database: Database,
+    withdrawal_id: str,
+    *,
+    decided_by: str,
+    reason: str,
+    now: datetime,
+    scope: Scope | None = None,
+    witness: Witness | None = None,
 ) -> Withdrawal:
     """Refuse a withdrawal that waits for a second person; its money is given back."""
-    return await _decide(
-        database,
-        withdrawal_id,
-        DecisionKind.REJECTED,
-        decided_by=decided_by,
-        reason=reason,
-        now=now,
-    )
+    decision = _Decision(DecisionKind.REJECTED, decided_by, reason, now)
+    return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
 
 
 async def list_by_status(db: Connection, status: Status) -> Sequence[Withdrawal]:
@@ -131,6 +167,28 @@ async def approval_reasons(
 ) -> Mapping[tuple[int, str], str]:
     """Why withdrawals wait, or waited, for a second person, by company and id."""
     return await decision_store.find_approval_reasons(db, listed)
+
+
+async def decisions(
+    db: Connection, listed: Sequence[Withdrawal]
+) -> Mapping[str, Sequence[Decision]]:
+    """What was decided about withdrawals of one company, by id, the oldest decision first."""
+    found: defaultdict[str, list[Decision]] = defaultdict(list)
+    if listed:
+        ids = [each.withdrawal_id for each in listed]
+        for decision in await decision_store.list_decisions(db, listed[0].company_id, ids):
+            found[decision.subject].append(decision)
+    return found
+
+
+async def destination_uses(
+    db: Connection, scope: Scope, listed: Sequence[Withdrawal]
+) -> Mapping[bytes, DestinationUse]:
+    """How well the destinations of withdrawals are known, by their digests."""
+    digests = {each.destination_digest for each in listed}
+    return await store.find_destination_uses(
+        db, scope, sorted(digests), counted_max=COUNTED_USES_MAX
+    )
 
 
 async def pause_of(db: Connection, company_id: int | None) -> Decision | None:
@@ -171,6 +229,7 @@ async def set_rules(
     *,
     decided_by: str,
     now: datetime,
+    witness: RulesWitness | None = None,
 ) -> None:
     """Set what a company's withdrawals are held to, and write down who did."""
 
@@ -180,6 +239,8 @@ async def set_rules(
         await decision_store.insert_decision(
             block, Decision(company_id, WITHDRAWALS, kind, decided_by, reason, now)
         )
+        if witness is not None:
+            await witness(block)
 
     await database.atomically(change)
 
@@ -259,27 +320,40 @@ async def force(
     now: datetime,
 ) -> Withdrawal:
     """Force a legal move, as an operator or the provider would; the sandbox's own."""
+    return await database.atomically(
+        lambda block: force_within(
+            block, scope, withdrawal_id, status, answer=answer, failure=failure, now=now
+        )
+    )
 
-    async def move(block: Connection) -> Withdrawal:
-        locked = await _lock(block, scope, withdrawal_id)
-        if answer is not None and locked.status is status:
-            # The worker has heard the provider's word in the meantime.
-            return locked
-        refuse_illegal(locked, status)
-        if locked.status is Status.PROCESSING:
-            assert answer is not None, "the provider decides about what is on its way"
-            return await moves.settle(block, locked, answer, now=now)
-        return await FORCED[status](block, locked, failure, now)
 
-    return await database.atomically(move)
+async def force_within(
+    block: Connection,
+    scope: Scope,
+    withdrawal_id: str,
+    status: Status,
+    *,
+    answer: Paid | Rejected | None,
+    failure: Failure,
+    now: datetime,
+) -> Withdrawal:
+    """Force a legal move, in the caller's atomic block."""
+    locked = await _lock(block, scope, withdrawal_id)
+    if answer is not None and locked.status is status:
+        # The worker has heard the provider's word in the meantime.
+        return locked
+    refuse_illegal(locked, status)
+    if locked.status is Status.PROCESSING:
+        assert answer is not None, "the provider decides about what is on its way"
+        return await moves.settle(block, locked, answer, now=now)
+    return await FORCED[status](block, locked, failure, now)
 
 
 async def _force_pending(
     block: Connection, locked: Withdrawal, _failure: Failure, now: datetime
 ) -> Withdrawal:
-    return await _enter_decision(
-        block, locked, DecisionKind.APPROVED, decided_by="sandbox", reason="simulated", now=now
-    )
+    decision = _Decision(DecisionKind.APPROVED, "sandbox", "simulated", now)
+    return await _enter_decision(block, locked, decision)
 
 
 async def _force_processing(
@@ -317,43 +391,47 @@ async def _lock(block: Connection, scope: Scope, withdrawal_id: str) -> Withdraw
     return locked
 
 
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    kind: DecisionKind
+    decided_by: str
+    reason: str
+    at: datetime
+
+
 async def _decide(
     database: Database,
     withdrawal_id: str,
-    kind: DecisionKind,
+    decision: _Decision,
     *,
-    decided_by: str,
-    reason: str,
-    now: datetime,
+    scope: Scope | None,
+    witness: Witness | None,
 ) -> Withdrawal:
-    scope = (await find_anywhere(database, withdrawal_id)).scope
+    owner = scope or (await find_anywhere(database, withdrawal_id)).scope
+    is_alone = decision.kind is DecisionKind.APPROVED_ALONE
 
     async def decide(block: Connection) -> Withdrawal:
-        locked = await _lock(block, scope, withdrawal_id)
-        if locked.requested_by == decided_by:
+        locked = await _lock(block, owner, withdrawal_id)
+        if (locked.requested_by == decision.decided_by) is not is_alone:
             raise SelfApprovalError(withdrawal_id)
         if locked.status is not Status.PENDING_APPROVAL:
             raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
-        return await _enter_decision(
-            block, locked, kind, decided_by=decided_by, reason=reason, now=now
-        )
+        decided = await _enter_decision(block, locked, decision)
+        if witness is not None:
+            await witness(block, decided)
+        return decided
 
     return await database.atomically(decide)
 
 
-async def _enter_decision(
-    block: Connection,
-    locked: Withdrawal,
-    kind: DecisionKind,
-    *,
-    decided_by: str,
-    reason: str,
-    now: datetime,
-) -> Withdrawal:
-    await decision_store.insert_decision(
-        block, Decision(locked.company_id, locked.withdrawal_id, kind, decided_by, reason, now)
+async def _enter_decision(block: Connection, locked: Withdrawal, decision: _Decision) -> Withdrawal:
+    kind, now = decision.kind, decision.at
+    entry = Decision(
+        locked.company_id, locked.withdrawal_id, kind, decision.decided_by, decision.reason, now
     )
+    await decision_store.insert_decision(block, entry)
     if kind is DecisionKind.REJECTED:
         return await moves.cancel(block, locked, now=now)
-    approved = replace(locked, status=Status.PENDING, due_at=now)
+    wait = ALONE_WAIT if kind is DecisionKind.APPROVED_ALONE else timedelta()
+    approved = replace(locked, status=Status.PENDING, due_at=now + wait)
     return await moves.move(block, locked, approved, now=now)

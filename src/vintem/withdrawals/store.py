@@ -1,6 +1,6 @@
 """The SQL of withdrawals, their history and their days."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
@@ -8,7 +8,14 @@ from typing import Final
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Purchase, Scope
 from vintem.runtime.db import Connection, Row
-from vintem.withdrawals.model import Failure, Filter, Method, Status, Withdrawal
+from vintem.withdrawals.model import (
+    DestinationUse,
+    Failure,
+    Filter,
+    Method,
+    Status,
+    Withdrawal,
+)
 
 
 async def insert(db: Connection, made: Withdrawal) -> bool:
@@ -137,6 +144,30 @@ async def is_known_destination(db: Connection, scope: Scope, digest: bytes) -> b
             digest,
         )
     )
+
+
+async def find_destination_uses(
+    db: Connection, scope: Scope, digests: Sequence[bytes], *, counted_max: int
+) -> Mapping[bytes, DestinationUse]:
+    """How often withdrawals to destinations were completed, and since when as far as counted."""
+    rows = await db.fetch(
+        """
+        select asked.digest, u.completions, u.first_at
+        from unnest($3::bytea[]) as asked (digest) cross join lateral (
+            select count(*) as completions, min(completed_at) as first_at from (
+                select completed_at from withdrawal
+                where company_id = $1 and environment = $2 and destination_digest = asked.digest
+                    and status = 'completed'
+                limit $4
+            ) as counted
+        ) as u
+        """,
+        scope.company_id,
+        scope.environment,
+        list(digests),
+        counted_max,
+    )
+    return {row["digest"]: DestinationUse(row["completions"], row["first_at"]) for row in rows}
 
 
 async def add_to_day(

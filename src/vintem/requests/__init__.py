@@ -1,0 +1,1 @@
+"""What integrators have called, and what they were answered."""
