@@ -12,6 +12,7 @@ from support.cards import card_order
 from support.holdings import add_endpoint
 from support.storefront import Storefront, buyer, new_storefront
 from support.team import Browser, sign_in
+from vintem.figures import service as figures
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.members.model import Role
@@ -130,6 +131,25 @@ async def test_the_first_page_adds_up_what_was_sold(scene: Scene) -> None:
     assert "Volume em 30 dias" in text_of(await scene.owner.get(f"{TEST}?days=1e9"))
     assert "Saldo disponível" not in text_of(await scene.support.get(TEST))
     assert "Volume em 30 dias R$ 0,00" in text_of(await scene.owner.get(LIVE))
+
+
+async def test_a_page_says_when_there_is_more_to_count(
+    api: Api, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = await new_shop(api, database)
+    owner = await sign_in(api, database, shop.tenant, Role.OWNER)
+    for _ in range(3):
+        await shop.create()
+    monkeypatch.setattr(figures, "EVENTS_OF_A_VISIT_MAX", 2)
+    for path in ("", "/customers"):
+        await database.execute(
+            "delete from figures_cursor where company_id = $1", shop.scope.company_id
+        )
+        await database.execute(
+            "delete from figures_stretch where company_id = $1", shop.scope.company_id
+        )
+        assert "sendo atualizad" in text_of(await owner.get(TEST + path))
+        assert "sendo atualizad" not in text_of(await owner.get(TEST + path))
 
 
 async def test_the_first_page_tells_what_needs_attention(api: Api, database: Database) -> None:
