@@ -472,6 +472,7 @@ async def test_a_developer_works_in_test_and_reads_in_production(desk: Desk) -> 
     assert "/copy" not in (await developer.get(f"/products/{product_id}")).body.decode()
     assert (await developer.get(f"/products/{product_id}/copy")).status == 403
     assert (await developer.post(f"/products/{product_id}/copy", {})).status == 403
+    assert (await developer.get("/links/new?product=%00&twin=%00")).status == 200
     for role in (Role.FINANCE, Role.SUPPORT):
         reader = await desk.colleague(role)
         shown = await reader.get(f"/products/{product_id}")
@@ -504,6 +505,11 @@ async def test_a_product_and_a_link_are_copied_for_production_once(desk: Desk, s
     copied = id_in(await desk.post(f"/products/{product_id}/copy", {}))
     assert link.product_id == copied
     assert "/media/" in (await desk.get(f"/products/{copied}", "live")).body.decode()
+    kept = await desk.database.fetchval(
+        "select count(*) from media_picture where company_id = $1 and environment = 'live'",
+        desk.scope.company_id,
+    )
+    assert kept == 1
     acts = [act for act in await desk.acts() if act[2] == "live"]
     assert acts == [("product.copied", copied, "live"), ("link.copied", link.link_id, "live")]
     back_here = {"success_url": "http://localhost:3000/ok", "product_id": product_id}

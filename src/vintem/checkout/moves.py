@@ -63,7 +63,9 @@ async def _take_payment(
 ) -> None:
     """Complete a session, in time or late; a second payment of it is flagged and kept."""
     is_extra = session.status is SessionStatus.COMPLETED
-    held = await attempt_store.find_place_holder(block, session)
+    held = None
+    if session.link_id is not None:
+        held = await attempt_store.find_place_holder(block, session)
     if held is not None:
         # The session has its place for good now.
         await attempt_store.update_attempt(block, changed(held, holds_place=False))

@@ -412,9 +412,10 @@ async def _usable(
         if await attempt_store.find_holder(db, scope, session.session_id, coupon.coupon_id):
             # What the session holds itself is left for it.
             coupon = replace(coupon, redemptions=coupon.redemptions - 1)
-        payer = await attempt_store.find_payer(db, session)
-        if await attempts.is_used_up_by(db, session, coupon, payer):
-            return None
+        if coupon.customer_redemptions_max is not None:
+            payer = await attempt_store.find_payer(db, session)
+            if await attempts.is_used_up_by(db, session, coupon, payer):
+                return None
     if not coupon.is_usable(amounts.subtotal, now=now):
         return None
     return _priced(coupon, amounts, line_items)

@@ -10,7 +10,7 @@ from vintem.checkout import catalogue
 from vintem.checkout.model import Appearance
 from vintem.checkout.pictures import Rehost
 from vintem.companies import service as companies
-from vintem.dashboard.answers import forbidden, go, page
+from vintem.dashboard.answers import go, page
 from vintem.dashboard.appearance_form import (
     MOODS,
     THEMES,
@@ -25,7 +25,7 @@ from vintem.dashboard.appearance_form import (
 from vintem.dashboard.appearance_preview import Look, look_of, preview
 from vintem.dashboard.forms import Form
 from vintem.dashboard.offered import PICTURE_FAULT, copy_picture, in_production, rehost_of
-from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.page import Page, deny, sent, shown
 from vintem.dashboard.typed import whole_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
@@ -107,7 +107,7 @@ async def bring_back(visit: Visit) -> Answer:
 async def ask_copy(visit: Visit) -> Answer:
     """Ask whether production shall look as test does."""
     if in_production(visit, Permission.APPEARANCE) is None:
-        return forbidden(visit)
+        return await deny(visit, "page", "/appearance/copy", reason=Permission.APPEARANCE)
     newest = await _published(visit)
     return page(
         visit,
@@ -126,7 +126,7 @@ async def copy(visit: Visit) -> Answer:
     await visit.form(Form)
     live = in_production(visit, Permission.APPEARANCE)
     if live is None:
-        return forbidden(visit)
+        return await deny(visit, "page", "/appearance/copy", reason=Permission.APPEARANCE)
     await _publish(live, await _published(visit), copies_pictures=True)
     return go(live.href("/appearance", said="appearance-copied"))
 

@@ -1,7 +1,7 @@
 """Coupons: one by one, or many at once whose codes are had as a file."""
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -138,7 +138,7 @@ async def change(visit: Visit) -> Answer:
     typed, errors = read_coupon(coupon, form, sold=sold)
     if errors:
         return await _coupon_page(visit, coupon, form, errors, status=422)
-    await _save(visit, typed)
+    await _save(visit, coupon.coupon_id, lambda before: replace(typed, is_active=before.is_active))
     return go(visit.href(f"/coupons/{coupon.coupon_id}", said="coupon-saved"))
 
 
@@ -223,20 +223,22 @@ def off(coupon: Coupon) -> str:
 async def _switch(visit: Visit, *, is_active: bool) -> Answer:
     await visit.form(Form)
     coupon = await _find(visit)
-    await _save(visit, replace(coupon, is_active=is_active))
+    await _save(visit, coupon.coupon_id, lambda before: replace(before, is_active=is_active))
     said = "coupon-resumed" if is_active else "coupon-paused"
     return go(visit.href(f"/coupons/{coupon.coupon_id}", said=said))
 
 
-async def _save(visit: Visit, wanted: Coupon) -> None:
+async def _save(visit: Visit, coupon_id: str, changed: Callable[[Coupon], Coupon]) -> None:
+    """Change a coupon as it is when nobody else does."""
+
     async def save(block: Connection) -> None:
-        before = await catalogue.lock_coupon(block, visit.scope, wanted.coupon_id)
+        before = await catalogue.lock_coupon(block, visit.scope, coupon_id)
         assert before is not None, "coupons are never deleted"
-        after = await catalogue.change_coupon(block, wanted, now=visit.call.now)
+        after = await catalogue.change_coupon(block, changed(before), now=visit.call.now)
         act = visit.act(
             "coupon.changed",
             "coupon",
-            wanted.coupon_id,
+            coupon_id,
             before=told_coupon(before),
             after=told_coupon(after),
         )

@@ -1,7 +1,7 @@
 """Payment links: what they sell, to how many, and how they are given to buyers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from vintem.checkout.catalogue_listing import Span
 from vintem.checkout.link import PaymentLink
 from vintem.checkout.model import Coupon, Product
 from vintem.companies import service as companies
-from vintem.dashboard.answers import forbidden, go, page
+from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.link_form import (
     Errors,
@@ -29,7 +29,7 @@ from vintem.dashboard.link_form import (
     told_link,
 )
 from vintem.dashboard.offered import copy_product, in_production
-from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.page import Page, deny, sent, shown
 from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
@@ -86,7 +86,8 @@ async def list_links(visit: Visit) -> Answer:
 async def ask_new(visit: Visit) -> Answer:
     """Show the form of a new link, perhaps filled in as another one."""
     asked, form = visit.asked(AskedNew), LinkForm(id=new_id(Prefix.PAYMENT_LINK))
-    form = replace(form, product_id=asked.product)
+    if is_id(asked.product, Prefix.PRODUCT):
+        form = replace(form, product_id=asked.product)
     if is_id(asked.twin, Prefix.PAYMENT_LINK):
         link = await catalogue.find_link(visit.resources.database, visit.scope, asked.twin)
         form = form if link is None else form_of_twin(link, await _coupon_of(visit, link))
@@ -133,7 +134,7 @@ async def change(visit: Visit) -> Answer:
     typed, errors = await _read(visit, link, form)
     if errors:
         return await _link_page(visit, link, form, errors, status=422)
-    await _save(visit, typed)
+    await _save(visit, link.link_id, lambda before: replace(typed, is_active=before.is_active))
     return go(visit.href(f"/links/{link.link_id}", said="link-saved"))
 
 
@@ -162,7 +163,7 @@ async def show_png(visit: Visit) -> Answer:
 async def ask_copy(visit: Visit) -> Answer:
     """Ask whether a link shall be made in production, too."""
     if in_production(visit, Permission.CATALOGUE) is None:
-        return forbidden(visit)
+        return await deny(visit, "page", f"{_ONE}/copy", reason=Permission.CATALOGUE)
     return _copy_page(visit, await _find(visit), {})
 
 
@@ -171,7 +172,7 @@ async def copy(visit: Visit) -> Answer:
     await visit.form(Form)
     live = in_production(visit, Permission.CATALOGUE)
     if live is None:
-        return forbidden(visit)
+        return await deny(visit, "page", f"{_ONE}/copy", reason=Permission.CATALOGUE)
     link = await _find(visit)
     now, domains = visit.call.now, await _domains(visit)
     wanted = replace(
@@ -274,20 +275,22 @@ async def _read(visit: Visit, link: PaymentLink, form: LinkForm) -> tuple[Paymen
 async def _switch(visit: Visit, *, is_active: bool) -> Answer:
     await visit.form(Form)
     link = await _find(visit)
-    await _save(visit, replace(link, is_active=is_active))
+    await _save(visit, link.link_id, lambda before: replace(before, is_active=is_active))
     said = "link-resumed" if is_active else "link-paused"
     return go(visit.href(f"/links/{link.link_id}", said=said))
 
 
-async def _save(visit: Visit, wanted: PaymentLink) -> None:
+async def _save(visit: Visit, link_id: str, changed: Callable[[PaymentLink], PaymentLink]) -> None:
+    """Change a link as it is when nobody else does."""
+
     async def save(block: Connection) -> None:
-        before = await catalogue.lock_link(block, visit.scope, wanted.link_id)
+        before = await catalogue.lock_link(block, visit.scope, link_id)
         assert before is not None, "links are never deleted"
-        after = await catalogue.change_link(block, wanted, now=visit.call.now)
+        after = await catalogue.change_link(block, changed(before), now=visit.call.now)
         act = visit.act(
             "link.changed",
             "link",
-            wanted.link_id,
+            link_id,
             before=told_link(before),
             after=told_link(after),
         )

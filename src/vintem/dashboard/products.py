@@ -1,5 +1,6 @@
 """Products: what a company sells, what it has cost, and which sessions sell it."""
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -8,7 +9,7 @@ from vintem.api.call import Answer
 from vintem.checkout import catalogue, catalogue_listing
 from vintem.checkout.model import Product
 from vintem.checkout.pictures import with_picture
-from vintem.dashboard.answers import forbidden, go, page
+from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.offered import (
     PICTURE_FAULT,
@@ -17,7 +18,7 @@ from vintem.dashboard.offered import (
     rehost_of,
     told_product,
 )
-from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.page import Page, deny, sent, shown
 from vintem.dashboard.shelf import Asked, rows_of, span_of
 from vintem.dashboard.typed import cents_of, typed_cents
 from vintem.dashboard.visit import Visit
@@ -114,7 +115,18 @@ async def change(visit: Visit) -> Answer:
         typed = await _drawn(visit, typed, product, errors)
     if errors:
         return await _product_page(visit, product, form, errors, status=422)
-    await _save(visit, product.product_id, typed)
+
+    def changed(before: Product) -> Product:
+        return replace(
+            before,
+            name=typed.name,
+            unit_amount=typed.unit_amount,
+            description=typed.description,
+            image_url=typed.image_url,
+            image_media=typed.image_media,
+        )
+
+    await _save(visit, product.product_id, changed)
     return go(visit.href(f"/products/{product.product_id}", said="product-saved"))
 
 
@@ -136,7 +148,7 @@ async def restore(visit: Visit) -> Answer:
 async def ask_copy(visit: Visit) -> Answer:
     """Ask whether a product shall be sold in production, too."""
     if in_production(visit, Permission.CATALOGUE) is None:
-        return forbidden(visit)
+        return await deny(visit, "page", f"{_ONE}/copy", reason=Permission.CATALOGUE)
     product = await _find(visit)
     return page(
         visit,
@@ -155,7 +167,7 @@ async def copy(visit: Visit) -> Answer:
     await visit.form(Form)
     live = in_production(visit, Permission.CATALOGUE)
     if live is None:
-        return forbidden(visit)
+        return await deny(visit, "page", f"{_ONE}/copy", reason=Permission.CATALOGUE)
     product = await _find(visit)
 
     async def save(block: Connection) -> Product:
@@ -168,16 +180,18 @@ async def copy(visit: Visit) -> Answer:
 async def _switch(visit: Visit, *, is_active: bool) -> Answer:
     await visit.form(Form)
     product = await _find(visit)
-    await _save(visit, product.product_id, replace(product, is_active=is_active))
+    await _save(visit, product.product_id, lambda before: replace(before, is_active=is_active))
     said = "product-restored" if is_active else "product-archived"
     return go(visit.href(f"/products/{product.product_id}", said=said))
 
 
-async def _save(visit: Visit, product_id: str, wanted: Product) -> None:
+async def _save(visit: Visit, product_id: str, changed: Callable[[Product], Product]) -> None:
+    """Change a product as it is when nobody else does."""
+
     async def save(block: Connection) -> None:
         before = await catalogue.lock_product(block, visit.scope, product_id)
         assert before is not None, "products are never deleted"
-        after = await catalogue.change_product(block, wanted, now=visit.call.now)
+        after = await catalogue.change_product(block, changed(before), now=visit.call.now)
         act = visit.act(
             "product.changed",
             "product",
