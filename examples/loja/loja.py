@@ -15,11 +15,30 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.request import Request, urlopen
 
 NEEDED = ("CHECKOUT_KEY", "PRODUCT_ID", "POSTBACK_SECRET")
 CALL_AGE_SECONDS_MAX = 5 * 60
 WEBHOOK_BYTES_MAX = 256 * 1024
+
+
+@dataclass
+class Product:
+    """What is sold here."""
+
+    name: str
+    cents: int
+
+    @property
+    def price(self) -> str:
+        """The price as people write it."""
+        reais = f"{self.cents // 100:,}".replace(",", ".")
+        return f"R$ {reais},{self.cents % 100:02d}"
+
+
+class AwayError(Exception):
+    """Vintém does not answer, or not as it should."""
 
 
 @dataclass
@@ -41,11 +60,28 @@ class Shop:
     product_id: str
     own_url: str = ""
     orders: dict[str, Order] = field(default_factory=dict)
+    product: Product | None = None
+
+    def show(self) -> Product:
+        """Say what is sold, and for how much.
+
+        A shop knows that by itself. This one asks once: it opens a session that nobody will pay,
+        and reads it as its buyer would.
+        """
+        if self.product is None:
+            wanted = {"productId": self.product_id, "expiresAt": 1}
+            opened = self._call(
+                "/v1/checkout/sessions", wanted, idempotency_key=secrets.token_hex(8)
+            )
+            token = opened["checkoutUrl"].rpartition("/")[2]
+            [item] = self._call(f"/v1/checkout/sessions/{token}")["lineItems"]
+            self.product = Product(item["snapshotProductName"], item["unitAmount"])
+        return self.product
 
     def buy(self) -> Order:
         """Make an order and a checkout session for it."""
         order = Order(secrets.token_hex(4).upper())
-        answer = self._post(
+        answer = self._call(
             "/v1/checkout/sessions",
             {
                 "productId": self.product_id,
@@ -74,18 +110,22 @@ class Shop:
                 order.is_paid = True
         return True
 
-    def _post(self, path: str, body: dict[str, str], *, idempotency_key: str) -> dict[str, str]:
-        request = Request(
-            self.api_url + path,
-            data=json.dumps(body).encode(),
-            headers={
-                "Content-Type": "application/json",
-                "x-api-key": self.checkout_key,
-                "X-Idempotency-Key": idempotency_key,
-            },
-        )
-        with urlopen(request, timeout=10) as response:
-            data: dict[str, str] = json.load(response)["data"]
+    def _call(
+        self, path: str, body: dict[str, Any] | None = None, *, idempotency_key: str = ""
+    ) -> dict[str, Any]:
+        request = Request(self.api_url + path)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+            request.add_header("x-api-key", self.checkout_key)
+            request.add_header("X-Idempotency-Key", idempotency_key)
+        try:
+            with urlopen(request, timeout=10) as response:
+                data: dict[str, Any] = json.load(response)["data"]
+        except (OSError, ValueError) as fault:
+            # Errors of HTTP are OSErrors too.
+            print(f"{self.api_url}{path}: {fault}", flush=True)
+            raise AwayError from fault
         return data
 
 
@@ -114,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         if order is not None:
             self._show(f"Pedido {order.number}", order_page(order))
         elif self.path == "/":
-            self._show("Loja de Exemplo", SHOP_PAGE)
+            self._show_shop()
         else:
             self._show("Não encontrado", "<h1>Não encontrado</h1>", status=404)
 
@@ -123,9 +163,7 @@ class Handler(BaseHTTPRequestHandler):
         length = min(int(self.headers.get("content-length") or 0), WEBHOOK_BYTES_MAX)
         body = self.rfile.read(length)
         if self.path == "/comprar":
-            self.send_response(303)
-            self.send_header("location", self.shop.buy().checkout_url)
-            self.end_headers()
+            self._sell()
         elif self.path == "/webhook":
             headers = {name.lower(): value for name, value in self.headers.items()}
             # Anything but 2xx, and Vintém tries again later.
@@ -133,6 +171,25 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
         else:
             self._show("Não encontrado", "<h1>Não encontrado</h1>", status=404)
+
+    def _show_shop(self) -> None:
+        try:
+            product = self.shop.show()
+        except AwayError:
+            self._show("Loja de Exemplo", AWAY_PAGE, status=503)
+            return
+        name, price = html.escape(product.name), product.price
+        self._show("Loja de Exemplo", SHOP_PAGE.format(name=name, price=price))
+
+    def _sell(self) -> None:
+        try:
+            order = self.shop.buy()
+        except AwayError:
+            self._show("Loja de Exemplo", AWAY_PAGE, status=503)
+            return
+        self.send_response(303)
+        self.send_header("location", order.checkout_url)
+        self.end_headers()
 
     def _show(self, title: str, content: str, *, status: int = 200) -> None:
         page = PAGE.format(title=html.escape(title), content=content).encode()
@@ -152,7 +209,12 @@ button{{font:inherit;padding:.6em 1.2em}}</style>
 </html>"""
 SHOP_PAGE = """<h1>Loja de Exemplo</h1>
 <p>Um produto só, e bom.</p>
+<h2>{name}</h2>
+<p><b>{price}</b></p>
 <form method="post" action="/comprar"><button>Comprar</button></form>"""
+AWAY_PAGE = """<h1>Voltamos já</h1>
+<p>O pagamento está fora do ar neste momento. Nada foi cobrado; tente de novo em instantes.</p>
+<p><a href="/">Tentar de novo</a></p>"""
 
 
 def order_page(order: Order) -> str:

@@ -15,8 +15,9 @@ from rich.panel import Panel
 from rich.table import Table
 
 from vintem.brazil.installments import CardInterest
-from vintem.checkout import catalogue
+from vintem.checkout import catalogue, catalogue_listing
 from vintem.checkout import service as checkout
+from vintem.checkout.catalogue_listing import FIRST
 from vintem.checkout.model import Appearance, DiscountType, Product
 from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
@@ -228,12 +229,12 @@ async def open_storefront(database: Database, public_id: str, *, pepper: bytes) 
     """Have a product, a coupon, a link and looks, made the first time, and open a session."""
     company = await companies.get_company(database, public_id)
     scope, now = Scope(company.company_id, Environment.TEST), utc_now()
-    if not await catalogue.list_products(database, scope):
+    if not await catalogue_listing.list_products(database, scope, FIRST):
         await _stock(database, company, scope)
     # Whatever was added since, the first ones are the demo's own.
-    product = (await catalogue.list_products(database, scope))[-1]
-    link = (await catalogue.list_links(database, scope))[-1]
-    coupon = (await catalogue.list_coupons(database, scope))[-1]
+    (product,) = await catalogue_listing.list_products(database, scope, FIRST)
+    (link,) = await catalogue_listing.list_links(database, scope, FIRST)
+    (coupon,) = await catalogue_listing.list_coupons(database, scope, FIRST)
     wanted = NewSession(scope=scope, items=[WantedItem(product.product_id)])
     opened = await checkout.create_session(
         database, Sealer(pepper), wanted, generated_intent(), now=now
@@ -252,7 +253,7 @@ async def _stock(database: Database, company: Company, scope: Scope) -> None:
     interest = CardInterest(monthly_rate_basis_points=299, free_installments=3)
     await companies.set_card_interest(database, company.public_id, interest)
     # The product comes last: a start that dies before it stocks again.
-    if not await catalogue.list_coupons(database, scope):
+    if not await catalogue_listing.list_coupons(database, scope, FIRST):
         await catalogue.create_coupon(
             database, scope, COUPON_CODE, DiscountType.PERCENTAGE, COUPON_BASIS_POINTS, now=now
         )

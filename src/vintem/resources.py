@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vintem.checkout import moves as checkout_moves
 from vintem.checkout.reading import SessionReader
-from vintem.checkout.refused_cards import RefusedCards
 from vintem.companies.keyring import Keyring
 from vintem.companies.model import Environment, Network
 from vintem.ledger.service import BalanceReader
@@ -71,12 +70,6 @@ class Resources:
     is_metrics_public: bool
     allows_loopback_webhooks: bool
     mail: Mail
-    refused_cards: RefusedCards = field(default_factory=RefusedCards)
-    """Counts the cards of an IP address that were refused, by the hour."""
-    wrong_codes: MemoryLimiter = field(
-        default_factory=lambda: MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
-    )
-    """Counts the wrong coupon codes of an IP address, by the hour."""
     life: Life = field(default_factory=Life)
 
 
@@ -105,7 +98,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     outbound = Outbound()
     requests = RequestLog(database)
     public_limiter = MemoryLimiter()
-    memory_limiter = MemoryLimiter()
+    memory_limiter = MemoryLimiter(seconds_max=LONGEST_WINDOW_SECONDS)
     shared_limiter = SharedLimiter(database) if shared_limits else None
     resources = Resources(
         database=database,
@@ -136,7 +129,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
         asyncio.create_task(requests.keep_writing(), name="request log"),
-        asyncio.create_task(_forget_idle(resources, memory_limiter), name="idle windows"),
+        asyncio.create_task(_forget_idle(memory_limiter, public_limiter), name="idle windows"),
     ]
     try:
         yield resources
@@ -157,10 +150,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         await database.close()
 
 
-async def _forget_idle(resources: Resources, of_keys: MemoryLimiter) -> None:
-    limiters: Sequence[MemoryLimiter | RefusedCards] = (
-        *(of_keys, resources.public_limiter, resources.wrong_codes, resources.refused_cards),
-    )
+async def _forget_idle(*limiters: MemoryLimiter) -> None:
     while True:
         await asyncio.sleep(IDLE_WINDOW_SECONDS)
         for limiter in limiters:
@@ -179,6 +169,8 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
         PublicLimit.CARD_TOKENS: settings.public_card_tokens_per_minute,
         PublicLimit.LINK_SESSIONS: settings.public_link_sessions_per_minute,
         PublicLimit.REFUSED_CARDS: settings.public_refused_cards_per_hour,
+        PublicLimit.REFUSALS_OF_CARD: settings.public_refusals_of_card_per_hour,
+        PublicLimit.REFUSALS_OF_TEST_CARD: settings.public_refusals_of_test_card_per_hour,
         PublicLimit.WRONG_CODES: settings.public_wrong_codes_per_hour,
         PublicLimit.SIGN_INS: settings.public_sign_ins_per_minute,
     }

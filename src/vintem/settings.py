@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from vintem.providers.faults import Fault, FaultShare, parse_faults
 from vintem.runtime.db import DatabaseOptions
-from vintem.runtime.mail import MailTls
 
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
@@ -247,14 +246,29 @@ class Settings:
         "VINTEM_PUBLIC_REFUSED_CARDS_PER_HOUR",
         _whole(1, 1_000_000),
         "10",
-        "Cards of one IP address that may be refused in checkout sessions, per process.",
+        "Cards of one IP address that may be refused in checkout sessions.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_refusals_of_card_per_hour: int = setting(
+        "VINTEM_PUBLIC_REFUSALS_OF_CARD_PER_HOUR",
+        _whole(1, 1_000_000),
+        "3",
+        "How often one card may be refused in checkout sessions of the live environment.",
+        allowed="a whole number from 1 to 1000000",
+    )
+    public_refusals_of_test_card_per_hour: int = setting(
+        "VINTEM_PUBLIC_REFUSALS_OF_TEST_CARD_PER_HOUR",
+        _whole(1, 1_000_000),
+        "10000",
+        "The same for the test environment, where everybody tries the same few numbers.",
         allowed="a whole number from 1 to 1000000",
     )
     public_wrong_codes_per_hour: int = setting(
         "VINTEM_PUBLIC_WRONG_CODES_PER_HOUR",
         _whole(1, 1_000_000),
         "20",
-        "Wrong coupon codes that one IP address may try in checkout sessions, per process.",
+        "Wrong coupon codes that one IP address may try in checkout sessions; per process, unless"
+        " limits are shared.",
         allowed="a whole number from 1 to 1000000",
     )
     public_sign_ins_per_minute: int = setting(
@@ -303,7 +317,7 @@ class Settings:
     )
     smtp_tls: str = setting(
         "VINTEM_SMTP_TLS",
-        _one_of(*MailTls),
+        _one_of("starttls", "tls", "none"),
         "starttls",
         "How the way to that server is protected; none only on this machine.",
         allowed="starttls, tls or none",
@@ -348,7 +362,9 @@ class Settings:
         "VINTEM_LOG_LEVEL",
         _one_of("debug", "info", "warning", "error"),
         "info",
-        "The least important lines that are written.",
+        "The least important lines that are written. The JSON log has a line for every call; the"
+        " pretty one leaves out, unless this is debug, what pages fetch by themselves and get:"
+        " their files, their pictures, and how a session stands.",
         allowed="debug, info, warning or error",
     )
     metrics_port: int = setting(

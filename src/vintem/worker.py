@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from vintem.checkout import ending
+from vintem.checkout import card_tries, ending
 from vintem.dashboard import exporting
 from vintem.dashboard.pages import EXPORTS
 from vintem.exports import service as exports
@@ -32,7 +32,8 @@ from vintem.withdrawals import dispatch
 log = structlog.get_logger()
 
 STOP_SECONDS_MAX: Final = 10.0
-IDLE_WINDOW_SECONDS: Final = 600
+IDLE_WINDOW_SECONDS: Final = 3_600
+"""No window is longer."""
 DISPATCH_SECONDS: Final = 0.25
 
 
@@ -93,6 +94,11 @@ async def release_money(resources: Resources) -> int:
 async def forget_card_tokens(resources: Resources) -> int:
     """Delete the cards of tokens that nobody used in time."""
     return await card_tokens.forget_expired(resources.database, now=utc_now())
+
+
+async def forget_card_tries(resources: Resources) -> int:
+    """Delete what is known of cards that were tried more than an hour ago."""
+    return await card_tries.forget_old(resources.database, now=utc_now())
 
 
 async def send_withdrawals(resources: Resources) -> int:
@@ -180,6 +186,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
     Duty("companies to count", 60.0, begin_figures),
+    Duty("old card tries", 30.0, forget_card_tries),
     Duty("idle rate windows", 60.0, forget_idle_rate_windows),
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),

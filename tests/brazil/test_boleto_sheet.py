@@ -149,7 +149,7 @@ def test_the_sheet_has_every_usual_label(label: str) -> None:
         *SHEET.instructions.splitlines(),
         *SHEET.late_lines,
         SHEET.beneficiary_code,
-        "Pague com PIX",
+        "Pague com Pix",
     ],
 )
 def test_the_sheet_says(value: str) -> None:

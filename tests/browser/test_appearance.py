@@ -13,6 +13,7 @@ from support.chromium import (
     SHAPE_CONTRAST_MIN,
     TEXT_CONTRAST_MIN,
     axe_complaints,
+    bring_axe,
     contrast,
 )
 from support.shopper import Door, codes_of
@@ -108,6 +109,7 @@ async def test_axe_finds_nothing_in_the_most_extreme_colours(
     hall: Door, showcase: Showcase
 ) -> None:
     context, _ = await hall.context(DESKTOP)
+    await bring_axe(context)
     page = await context.new_page()
     for primary, background in (
         ("#ffffff", "#ffffff"),

@@ -61,3 +61,12 @@ async def test_a_boleto_is_made_copied_printed_and_paid(door: Door, store: Bouti
     await store.simulate(payment["id"], "paid")
     await buyer.sees("Pagamento confirmado", seconds=promised(5.0))
     await buyer.reads("Boleto")
+
+
+async def test_the_button_says_what_it_does(door: Door, store: Boutique) -> None:
+    buyer = await door.enter(await store.open_session(), DESKTOP)
+    button = buyer.page.locator("form[data-pay] button.primary")
+    for method, words in (("boleto", "Gerar boleto"), ("pix", "Pagar R$"), ("boleto", "Gerar")):
+        await buyer.choose(method)
+        await expect(button).to_contain_text(words, use_inner_text=True)
+    assert "Pagar" not in await button.inner_text()

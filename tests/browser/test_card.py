@@ -138,3 +138,20 @@ async def test_refusals_are_told_in_plain_words_and_another_way_is_open(
     for number in (*said, "4000 0000 0000 0002"):
         assert number not in log
     assert len(await store.transactions_of(visit)) == 6
+
+
+async def test_a_new_fault_takes_the_place_of_the_old_refusal(door: Door, store: Boutique) -> None:
+    visit = await store.open_session()
+    buyer = await door.enter(visit, DESKTOP)
+    buyer.watch.statuses.add(422)
+    await buyer.fill_in()
+    await buyer.choose("credit_card")
+    await buyer.fill_in_card("4000000000000002")
+    await buyer.press_pay()
+    await buyer.sees_state("declined")
+    await expect(buyer.page.locator(".alert")).to_have_count(1)
+    # Its number is gone, and is asked for again.
+    await buyer.press_pay()
+    await expect(buyer.page.locator("#f-cc_number-e")).to_have_text("Confira o número do cartão")
+    await expect(buyer.page.locator(".alert")).to_have_count(0)
+    assert len(await store.transactions_of(visit)) == 1

@@ -140,3 +140,18 @@ async def test_keyboards_and_autofill_know_the_fields(door: Door, store: Boutiqu
         found = [await field.get_attribute(each) for each in ("type", "autocomplete", "inputmode")]
         assert tuple(found) == expected, name
     assert await buyer.page.locator("input[type=number]").count() == 0
+
+
+async def test_an_empty_document_is_asked_for_and_a_wrong_one_is_doubted(
+    door: Door, store: Boutique
+) -> None:
+    buyer = await door.enter(await store.open_session(), DESKTOP)
+    field, fault = buyer.page.locator("#f-document"), buyer.page.locator("#f-document-e")
+    await field.focus()
+    await field.blur()
+    await expect(fault).to_have_text("")
+    await buyer.press_pay()
+    await expect(fault).to_have_text("Informe o CPF ou o CNPJ")
+    await field.fill("529.982.247-26")
+    await field.blur()
+    await expect(fault).to_have_text("Confira o CPF ou o CNPJ: os números não batem")

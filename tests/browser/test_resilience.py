@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import timedelta
 
 from playwright.async_api import Route, expect
 
@@ -10,6 +11,7 @@ from support.chromium import DESKTOP
 from support.platform import promised
 from support.shopper import Door
 from support.sink import running_sink
+from vintem.kit.clock import utc_now
 
 RECOVERED_SECONDS_MAX = 2.0
 
@@ -228,3 +230,35 @@ async def test_the_paid_page_goes_back_to_the_shop_unless_one_stays(
         await buyer.page.go_back()
         await buyer.sees("Pagamento confirmado")
         await expect(buyer.page.locator(".leaving")).to_be_hidden()
+
+
+async def test_nobody_arrives_at_the_shop_before_it_has_heard(door: Door, store: Boutique) -> None:
+    async with running_sink() as shop:
+        shop.answer("/hook", 200, seconds=4.0)
+        visit = await store.open_session(
+            successUrl=shop.url("/obrigado"), postbackUrl=shop.url("/hook")
+        )
+        payment = await store.pay(visit)
+        buyer = await door.enter(visit)
+        paid_at = time.monotonic()
+        await store.simulate(payment["transactionId"], "paid")
+        await buyer.sees("Pagamento confirmado")
+        stay = buyer.page.get_by_role("button", name="Ficar nesta página")
+        await expect(stay).to_be_visible()
+        assert time.monotonic() - paid_at > 4.0
+        await stay.click()
+        await expect(stay).to_be_hidden()
+
+
+async def test_a_session_of_many_weeks_is_not_asked_for_at_once(
+    door: Door, store: Boutique
+) -> None:
+    visit = await store.open_session()
+    # More milliseconds than the timer of a browser can count.
+    await store.set_session_end(visit, utc_now() + timedelta(days=40))
+    buyer = await door.enter(visit)
+    polls: list[str] = []
+    buyer.page.on("request", lambda request: polls.append(request.url))
+    await buyer.page.reload()
+    await buyer.page.wait_for_timeout(1_500)
+    assert not [url for url in polls if "poll=1" in url]

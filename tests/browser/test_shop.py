@@ -3,7 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +15,7 @@ from support.api import Api
 from support.boutique import BUYER, Boutique
 from support.platform import clean_environment, free_port, kill, until
 from support.shopper import Door
+from vintem.hosted.words import money
 from vintem.kit.clock import utc_now
 
 PROGRAM = Path(__file__).parents[2] / "examples/loja/loja.py"
@@ -27,13 +29,19 @@ async def secret(store: Boutique) -> str:
 @pytest.fixture(scope="module")
 async def shop(store: Boutique, secret: str) -> AsyncIterator[Api]:
     """The example, run as its README says."""
-    port = free_port()
     environment = {
         "API_URL": store.base_url,
         "CHECKOUT_KEY": store.running.ready["testCheckoutKey"],
         "POSTBACK_SECRET": secret,
         "PRODUCT_ID": store.product.product_id,
     }
+    async with running_shop(environment) as running:
+        yield running
+
+
+@asynccontextmanager
+async def running_shop(environment: Mapping[str, str]) -> AsyncIterator[Api]:
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(PROGRAM), "--port", str(port)),
         env=clean_environment(environment),
@@ -47,6 +55,15 @@ async def shop(store: Boutique, secret: str) -> AsyncIterator[Api]:
     await kill(process)
 
 
+async def test_a_shop_whose_platform_is_away_says_so() -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    environment = dict.fromkeys(("CHECKOUT_KEY", "POSTBACK_SECRET", "PRODUCT_ID"), "x")
+    async with running_shop({"API_URL": nobody, **environment}) as shop:
+        for reply in (await shop.get("/"), await shop.post("/comprar")):
+            assert reply.status == 503
+            assert "Nada foi cobrado" in reply.body.decode()
+
+
 async def buy(shop: Api) -> str:
     """Press the one button of the shop, and give where it leads."""
     async with shop.session.post(f"{shop.base_url}/comprar", allow_redirects=False) as reply:
@@ -55,7 +72,10 @@ async def buy(shop: Api) -> str:
 
 
 async def test_an_order_is_paid_once_its_webhook_says_so(shop: Api, store: Boutique) -> None:
-    assert b"Comprar" in (await shop.get("/")).body
+    front = (await shop.get("/")).body.decode()
+    assert "Comprar" in front
+    assert store.product.name in front
+    assert money(store.product.unit_amount).replace("\xa0", " ") in front
     address = await buy(shop)
     assert address.startswith(f"{store.base_url}/s/")
     path = f"/v1/checkout/sessions/{address.rpartition('/')[2]}"

@@ -7,6 +7,8 @@ import pytest
 from support.api import complaints
 from support.storefront import Storefront
 from vintem.audit.checkout import INVARIANTS
+from vintem.checkout import catalogue
+from vintem.kit.clock import utc_now
 
 
 class _UndoError(Exception):
@@ -21,6 +23,7 @@ BREACHES = {
     "C4": "update checkout_session set sequence = sequence + 1 where company_id = $1",
     "C5": "update transaction set amount = amount + 1 where company_id = $1 and status = 'pending'",
     "C7": "update transaction set amount = amount + 1 where company_id = $1 and status = 'paid'",
+    "C8": "update checkout_link set payments_made = payments_made + 1 where company_id = $1",
     "C6": "update checkout_session set line_items = '[]' where company_id = $1",
 }
 
@@ -32,6 +35,13 @@ async def test_every_invariant_has_a_breach() -> None:
 @pytest.mark.parametrize("name", BREACHES)
 async def test_a_breach_is_noticed(store: Storefront, name: str) -> None:
     await store.coupon("TEN")
+    await catalogue.create_link(
+        store.database,
+        store.shop.scope,
+        name="Curso",
+        product_id=store.product.product_id,
+        now=utc_now(),
+    )
     paid = await store.open(couponCode="TEN")
     await store.shop.move((await paid.paid_by())["transactionId"], "paid")
     await (await store.open(couponCode="TEN")).paid_by()

@@ -9,6 +9,7 @@ from support.storefront import Basket, Storefront, new_storefront
 from vintem.checkout import ending
 from vintem.kit.clock import utc_now
 from vintem.runtime.db import Database
+from vintem.transactions import service as transactions
 
 SESSIONS = 1_000
 SECONDS_MAX = 5.0
@@ -54,6 +55,25 @@ async def test_a_held_session_keeps_no_other_waiting(
     expected = [(1, "checkout.session.open"), (2, "checkout.session.expired")]
     assert await store.events(held.session_id) == expected
     assert await store.events(beside.session_id) == expected
+
+
+async def test_a_held_session_keeps_no_payment_of_another_waiting(
+    store: Storefront, database: Database
+) -> None:
+    baskets = [await store.open() for _ in range(3)]
+    due = [(await basket.paid_by())["transactionId"] for basket in baskets]
+    later = utc_now() + timedelta(hours=2)
+    async with database.atomic() as block:
+        await block.execute(
+            "select from checkout_session where company_id = $1 and session_id = $2 for update",
+            store.company_id,
+            baskets[0].session_id,
+        )
+        await transactions.move_due(database, now=later)
+        statuses = [(await store.shop.read(one))["status"] for one in due]
+        assert statuses == ["pending", "cancelled", "cancelled"]
+    await transactions.move_due(database, now=later)
+    assert (await store.shop.read(due[0]))["status"] == "cancelled"
 
 
 async def test_a_held_payment_keeps_no_other_session_waiting(

@@ -11,7 +11,7 @@ from conftest import running_api
 from support.api import Api, HttpReply, assert_refused
 from support.storefront import Storefront, new_storefront
 from vintem.checkout import catalogue
-from vintem.checkout.model import PaymentLink
+from vintem.checkout.link import PaymentLink
 from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode

@@ -18,7 +18,7 @@ async def test_a_session_is_found_by_its_key_before_anything_is_known_of_its_tab
 ) -> None:
     connection = await store.database.connect(**FLUSHER_SETTINGS)
     try:
-        plan = await connection.fetch(f"explain {FIND_PUBLIC}", [b"0" * 32])
+        plan = await connection.fetch(f"explain {FIND_PUBLIC}", [1], ["cs_x"])
     finally:
         connection.terminate()
     used = INDEX.findall("\n".join(line["QUERY PLAN"] for line in plan))

@@ -9,8 +9,10 @@ import pytest
 
 from support.api import Api, HttpReply, Shop, complaints, new_shop, pix_order
 from support.cards import card_order
+from support.holdings import add_endpoint
 from support.storefront import Storefront, buyer, new_storefront
 from support.team import Browser, sign_in
+from vintem.figures import service as figures
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.members.model import Role
@@ -49,18 +51,7 @@ async def scene(api: Api, database: Database) -> Scene:
     store = await new_storefront(api, database)
     shop = store.shop
     await shop.agree(card_release_days=30)
-    await database.execute(
-        """
-        with lane as (
-            insert into webhook_lane (company_id, lane, environment) values ($1, $2, 'test')
-        )
-        insert into webhook_endpoint (company_id, endpoint_id, environment, url, events,
-            description, secret_sealed, created_at, subscribed_at)
-        values ($1, $2, 'test', 'https://loja.example/hooks', '{*}', '', 'x', now(), now())
-        """,
-        shop.scope.company_id,
-        new_id(Prefix.WEBHOOK),
-    )
+    await add_endpoint(database, shop.scope.company_id)
     owner, finance, developer, support = [
         await sign_in(api, database, shop.tenant, role)
         for role in (Role.OWNER, Role.FINANCE, Role.DEVELOPER, Role.SUPPORT)
@@ -96,6 +87,11 @@ def text_of(reply: HttpReply) -> str:
     main = reply.body.decode().partition("<main")[2]
     words = html.unescape(re.sub(r"<[^>]+>", " ", main)).replace("\N{NO-BREAK SPACE}", " ")
     return re.sub(r"\s+", " ", words)
+
+
+def html_of(reply: HttpReply) -> str:
+    assert reply.status == 200, (reply.status, reply.body)
+    return reply.body.decode()
 
 
 def link_to(reply: HttpReply, label: str) -> str:
@@ -135,6 +131,25 @@ async def test_the_first_page_adds_up_what_was_sold(scene: Scene) -> None:
     assert "Volume em 30 dias" in text_of(await scene.owner.get(f"{TEST}?days=1e9"))
     assert "Saldo disponível" not in text_of(await scene.support.get(TEST))
     assert "Volume em 30 dias R$ 0,00" in text_of(await scene.owner.get(LIVE))
+
+
+async def test_a_page_says_when_there_is_more_to_count(
+    api: Api, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = await new_shop(api, database)
+    owner = await sign_in(api, database, shop.tenant, Role.OWNER)
+    for _ in range(3):
+        await shop.create()
+    monkeypatch.setattr(figures, "EVENTS_OF_A_VISIT_MAX", 2)
+    for path in ("", "/customers"):
+        await database.execute(
+            "delete from figures_cursor where company_id = $1", shop.scope.company_id
+        )
+        await database.execute(
+            "delete from figures_stretch where company_id = $1", shop.scope.company_id
+        )
+        assert "sendo atualizad" in text_of(await owner.get(TEST + path))
+        assert "sendo atualizad" not in text_of(await owner.get(TEST + path))
 
 
 async def test_the_first_page_tells_what_needs_attention(api: Api, database: Database) -> None:
@@ -209,7 +224,23 @@ async def test_a_filter_finds_what_it_says(scene: Scene, query: str, found: set[
         words = "transação" if len(found) == 1 else "transações"
         assert f"{len(found)} {words}" in text_of(reply)
     again = await scene.owner.get(f"{LIVE}/transactions?{query}")
-    assert "tx_" not in text_of(again)
+    assert "/transactions/tx_" not in html_of(again)
+
+
+async def test_a_file_holds_exactly_what_the_filter_finds(scene: Scene) -> None:
+    for query, names in (("status=paid&days=1", {"paid", "card"}), ("method=boleto", {"boleto"})):
+        reply = await scene.finance.get(f"{TEST}/transactions.csv?{query}")
+        assert reply.status == 200
+        lines = reply.body.decode("utf-8-sig").split("\r\n")
+        assert {line.split(";")[1] for line in lines[1:-1]} >= {
+            getattr(scene, name) for name in names
+        }
+        listed = text_of(await scene.finance.get(f"{TEST}/transactions?{query}"))
+        words = "transação" if len(lines) == 3 else "transações"
+        assert f"{len(lines) - 2} {words}" in listed
+    assert (await scene.support.get(f"{TEST}/transactions.csv")).status == 403
+    assert (await scene.developer.get(f"{LIVE}/transactions.csv")).status == 403
+    assert "Exportar CSV" not in text_of(await scene.support.get(f"{TEST}/transactions"))
 
 
 async def test_what_makes_no_sense_is_said(scene: Scene) -> None:
@@ -368,10 +399,10 @@ async def test_sessions_are_shown_and_ended(scene: Scene, database: Database) ->
     listed = text_of(await scene.owner.get(f"{TEST}/sessions"))
     assert "Curso de Violão" in listed
     assert "Aguardando pagamento" in listed
-    waiting = text_of(await scene.owner.get(f"{TEST}/sessions?status=AWAITING_PAYMENT"))
+    waiting = html_of(await scene.owner.get(f"{TEST}/sessions?status=AWAITING_PAYMENT"))
     assert scene.session_id in waiting
     assert scene.open_session_id not in waiting
-    one = text_of(await scene.owner.get(f"{TEST}/sessions/{scene.session_id}"))
+    one = html_of(await scene.owner.get(f"{TEST}/sessions/{scene.session_id}"))
     assert scene.boleto in one
     assert "pedido 2" in one
     basket = await scene.store.open()
@@ -391,8 +422,8 @@ async def test_customers_are_shown_with_what_they_bought(scene: Scene) -> None:
     found = await scene.owner.get(f"{TEST}/customers?who=joao@example.com")
     path = link_to(found, "João de Souza")
     assert "Cliente de Teste" not in text_of(found)
-    one = text_of(await scene.owner.get(path))
-    assert "Total pago R$ 300,00" in one
+    assert "Total pago R$ 300,00" in text_of(await scene.owner.get(path))
+    one = html_of(await scene.owner.get(path))
     assert "111.444.777-35" in one
     assert scene.card in one
     assert scene.paid not in one
@@ -418,7 +449,7 @@ async def test_an_id_leads_to_its_page(scene: Scene, which: str) -> None:
 
 async def test_a_search_finds_people_and_orders(scene: Scene) -> None:
     await scene.owner.get(f"{TEST}/customers")
-    people = text_of(await scene.owner.get(f"{TEST}/search?q=joao%40example.com"))
+    people = html_of(await scene.owner.get(f"{TEST}/search?q=joao%40example.com"))
     assert scene.card in people
     assert scene.refused in people
     order = await scene.owner.get(f"{TEST}/search?q=pedido+1")

@@ -190,7 +190,14 @@ async def test_ways_to_pay_are_changed_and_the_change_is_written_down(
     assert msgspec.json.decode(act.after)["monthly_rate_basis_points"] == 299
     page = (await owner.get(f"{TEST}/methods")).body.decode()
     assert 'value="2,99"' in page
-    assert re.findall(r"<th scope=\"row\">(\d+)x de", page) == ["1", "2", "3", "4", "5", "6"]
+    assert re.findall(r"<th scope=\"row\" class=\"each\">(\d+)x de", page) == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+    ]
     assert page.count("sem juros</td>") == 2
     assert "2,99%" in page
 
@@ -202,7 +209,9 @@ async def test_a_table_is_shown_before_anything_is_saved(
     typed = {**METHODS, "installments_max": "3", "amount": "20,00", "do": "preview"}
     page = (await owner.post(f"{TEST}/methods", typed)).body.decode()
     assert "ainda não salvo" in page
-    assert re.findall(r"<th scope=\"row\">(\d)x de R\$\s?([\d,]+)", page.replace("\xa0", " ")) == [
+    assert re.findall(
+        r"<th scope=\"row\" class=\"each\">(\d)x de R\$\s?([\d,]+)", page.replace("\xa0", " ")
+    ) == [
         ("1", "20,00"),
         ("2", "10,00"),
         ("3", "7,07"),

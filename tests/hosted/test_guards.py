@@ -1,5 +1,6 @@
 """What stands before a form and behind it: whose page, in which order, and what is not told."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -113,6 +114,17 @@ async def test_a_card_that_cannot_be_tried_is_not_kept(store: Storefront) -> Non
         await visitor.pay_by_card(refused)
     assert (await visitor.pay_by_card(VISA)).status == 429
     assert await cards_kept(store) == 0
+
+
+async def test_forms_sent_at_once_leave_no_card_behind(store: Storefront) -> None:
+    for is_one_form in (True, False):
+        visitor = Visitor.of(await store.open())
+        nonces = [(await visitor.look()).nonce for _ in range(4)]
+        if is_one_form:
+            nonces = nonces[:1] * 4
+        sent = [visitor.pay_by_card(number_ending_in("0119"), nonce=one) for one in nonces]
+        assert {reply.status for reply in await asyncio.gather(*sent)} == {303}
+        assert await cards_kept(store) == 0
 
 
 async def test_what_a_buyer_typed_is_not_told_to_whoever_has_the_link(store: Storefront) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from support.storefront import Storefront
 from support.visitor import BUYER, Visitor
 from vintem.checkout import catalogue
-from vintem.checkout.model import PaymentLink
+from vintem.checkout.link import PaymentLink
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import new_token
 
@@ -107,3 +107,26 @@ async def test_an_ended_session_of_a_link_starts_again_without_its_buyer(store: 
     assert (again.status, again.state) == (200, "open")
     assert "Maria" not in again.html
     assert await sessions_of(store) == 2
+
+
+async def test_a_link_that_takes_no_more_payments_says_so_wherever_one_is(
+    store: Storefront,
+) -> None:
+    link = replace(await new_link(store), payments_max=1)
+    await catalogue.change_link(store.database, link, now=utc_now())
+    visitor = visitor_of(store, link)
+    paths = [(await visitor.post("")).location.partition("#")[0] for _ in range(2)]
+    first, second = (Visitor(store.api, path) for path in paths)
+    form = {**BUYER, "method": "pix"}
+    await first.post("pay", {"form_nonce": (await first.look()).nonce, **form})
+    assert (await first.look()).state == "pix_shown"
+    refused = await second.post("pay", {"form_nonce": (await second.look()).nonce, **form})
+    assert (refused.status, refused.state) == (410, "open")
+    assert "já recebeu todos os pagamentos" in refused.text
+    assert (await visitor.look()).state == "link_inactive"
+    await store.database.execute(
+        "update checkout_session set expires_at = $2 where company_id = $1",
+        store.company_id,
+        utc_now() - timedelta(seconds=1),
+    )
+    assert (await second.post("restart")).location == visitor.path

@@ -6,8 +6,11 @@ import hashlib
 import msgspec
 import pytest
 
+from support.storefront import Storefront
+from support.visitor import Visitor
 from vintem.hosted import static_files
 from vintem.hosted.static_files import INVENTORY, SCRIPT, STATIC_FILES, KnownScript, StaticFile
+from vintem.runtime import log as logs
 
 
 @pytest.mark.parametrize("static", STATIC_FILES.values(), ids=lambda static: static.media_type)
@@ -48,3 +51,19 @@ def test_the_script_makes_no_markup_and_no_code_of_texts() -> None:
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Date"):
         assert word not in script
     assert script.count("createPolicy") == 1
+
+
+async def test_what_a_page_fetches_by_itself_is_said_quietly(
+    store: Storefront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[logs.AccessLine] = []
+    monkeypatch.setattr(logs, "write_access", noted.append)
+    basket = await store.open()
+    visitor = Visitor.of(basket)
+    await visitor.look()
+    await basket.call("GET", "?poll=1")
+    await visitor.send("GET", SCRIPT.path)
+    await visitor.send("GET", "/static/nothing.0.js")
+    assert [(line.level, line.status) for line in noted] == [
+        *(("info", 201), ("info", 200), ("debug", 200), ("debug", 200), ("info", 404)),
+    ]

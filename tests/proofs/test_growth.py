@@ -1,10 +1,9 @@
 """A company with a million payments is served as fast as one with a thousand."""
 
-import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -22,6 +21,7 @@ from support.history import (
     write_figures,
     write_histories,
 )
+from support.plans import rows_read
 from support.team import sign_in
 from vintem.dashboard.pages import PAGES as PAGES_OF_DASHBOARD
 from vintem.kit.clock import business_day, public_time, utc_now
@@ -231,22 +231,8 @@ async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
         )
         before = until - timedelta(milliseconds=1)
         assert await rows_read(database, COMPANIES_WITH_DUE, [before]) == due
-        lock = [shop.scope.company_id, before, 500, False]
+        lock = [shop.scope.company_id, before, 500]
         assert await rows_read(database, LOCK_DUE, lock) <= due
-
-
-async def rows_read(database: Database, statement: str, values: Sequence[object]) -> int:
-    """How many rows a statement takes from tables and indexes, those that it drops included."""
-    async with database.atomic() as block:
-        text = await block.fetchval(f"explain (analyze, format json) {statement}", *values)
-    read, plans = 0, [json.loads(text)[0]["Plan"]]
-    while plans:
-        plan = plans.pop()
-        plans += plan.get("Plans", [])
-        if "Relation Name" in plan:
-            dropped = plan.get("Rows Removed by Filter", 0)
-            read += round((plan["Actual Rows"] + dropped) * plan["Actual Loops"])
-    return read
 
 
 async def compare(pairs: Pairs, calls: int) -> dict[str, float]:

@@ -107,6 +107,8 @@ async def test_a_death_at_any_point_pays_nothing_twice_and_loses_nothing() -> No
     async with bank() as here:
         hits: Counter[str] = Counter()
         for point in Failpoint:
+            # Who dies young is started again ever later, which proves nothing and takes its time.
+            await until(lambda: here.running.is_settled("api", "worker"), seconds=promised(40))
             here.arm(point)
             # One of each fate, so that every point lies on the way of one of them.
             await asyncio.gather(*(here.withdraw(10_000 + ending) for ending in ENDINGS))

@@ -208,10 +208,10 @@ def test_what_ends_the_program_is_redacted(lines: Lines) -> None:
     assert "could not use [redacted]" in lines.text
 
 
-def access_line(status: int) -> logs.AccessLine:
+def access_line(status: int, *, level: str = "") -> logs.AccessLine:
     return logs.AccessLine(
         time="now",
-        level="info" if status < 500 else "error",
+        level=level or ("info" if status < 500 else "error"),
         event="call",
         method="GET",
         route="/",
@@ -232,3 +232,24 @@ async def test_the_level_holds_for_the_lines_of_calls_too(
     for status in (200, 500):
         logs.write_access(access_line(status))
     assert [line["status"] for line in lines.all] == statuses
+
+
+@pytest.mark.parametrize(
+    ("is_json", "level", "statuses"),
+    [
+        (True, "info", [201, 200]),
+        (True, "warning", []),
+        (False, "info", [200]),
+        (False, "debug", [201, 200]),
+    ],
+)
+async def test_people_are_not_told_of_what_pages_fetch_by_themselves(
+    configured: Callable[[str], Lines], level: str, statuses: list[int], *, is_json: bool
+) -> None:
+    lines = configured(level)
+    logs.configure(is_json=is_json, level=level, stream=lines.stream)
+    logs.write_access(access_line(201, level="debug"))
+    logs.write_access(access_line(200))
+    written = lines.text.splitlines()
+    assert len(written) == len(statuses)
+    assert all(str(status) in line for status, line in zip(statuses, written, strict=True))

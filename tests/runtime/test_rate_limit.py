@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -616,3 +617,33 @@ async def test_forgetting_under_load_breaks_no_call_and_no_window(
         )
         == 0
     ), "calls without a window were left behind"
+
+
+async def test_a_window_says_how_many_calls_it_holds(
+    shared_limiter: MakeLimiter, company: int
+) -> None:
+    for limiter in (MemoryLimiter(), shared_limiter()):
+        counted = Window(company, f"key_{type(limiter).__name__}", "requests", 2, 60)
+        assert await limiter.count(counted) == 0
+        for _ in range(3):
+            await limiter.admit(counted)
+        assert await limiter.count(counted) == 2
+        assert await limiter.count(msgspec.structs.replace(counted, group="other")) == 0
+
+
+async def test_a_call_that_is_given_back_leaves_room_for_another(
+    database: Database, shared_limiter: MakeLimiter, company: int
+) -> None:
+    window = Window(company, "key", "requests", 3, 60)
+    for limiter in (shared_limiter(), MemoryLimiter()):
+        # Those that come together are one row.
+        together = await asyncio.gather(*(limiter.admit(window) for _ in range(4)))
+        assert [decision.admitted for decision in together] == [True, True, True, False]
+        for free in (1, 2, 3, 3):
+            await limiter.give_back(window)
+            await assert_windows_are_whole(database)
+            decisions = [await limiter.admit(window) for _ in range(free + 1)]
+            assert [decision.admitted for decision in decisions] == [True] * free + [False]
+            for _ in range(free):
+                await limiter.give_back(window)
+    await assert_windows_are_whole(database)

@@ -16,7 +16,8 @@ from vintem.brazil.installments import CardInterest
 from vintem.checkout import catalogue
 from vintem.checkout import moves as checkout_moves
 from vintem.checkout import service as checkout
-from vintem.checkout.model import Appearance, Coupon, DiscountType, PaymentLink, Product
+from vintem.checkout.link import PaymentLink
+from vintem.checkout.model import Appearance, Coupon, DiscountType, Product
 from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.ledger.model import Scope

@@ -42,6 +42,7 @@ FLAGS = (
 )
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
+AXE_COLOURS = ["color-contrast", "link-in-text-block"]
 TEXT_CONTRAST_MIN = 4.5
 SHAPE_CONTRAST_MIN = 3.0
 RGB = re.compile(r"rgb\((\d+), (\d+), (\d+)\)")
@@ -125,12 +126,18 @@ class Watch:
             self.complaints.append(f"stranger: {request.url}")
 
 
-async def axe_complaints(page: Page) -> list[str]:
+async def bring_axe(context: BrowserContext) -> None:
+    """Let every page of a context know axe from its start: to send it to each takes longer."""
+    await context.add_init_script(AXE)
+
+
+async def axe_complaints(page: Page, *, only_colours: bool = False) -> list[str]:
     """What axe has to say against a page; also what it could not decide, unless we can."""
-    await page.evaluate(AXE)
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE)
     found: Any = await page.evaluate(
-        "tags => axe.run(document, {runOnly: tags, resultTypes: ['violations', 'incomplete']})",
-        AXE_TAGS,
+        "wanted => axe.run(document, {runOnly: wanted, resultTypes: ['violations', 'incomplete']})",
+        {"type": "rule", "values": AXE_COLOURS} if only_colours else AXE_TAGS,
     )
     return [
         f"{kind}: {rule['id']}: {node['target']} {node['html'][:160]} {node.get('failureSummary')}"

@@ -24,6 +24,7 @@ import psutil
 from support.api import Api, HttpReply
 from support.warm import warm_process
 from vintem.runtime.embedded import ask, send, server_processes
+from vintem.runtime.processes import STABLE_AFTER_SECONDS
 
 COMMAND = [sys.executable, "-m", "vintem"]
 START_SECONDS_MAX = 40.0
@@ -94,6 +95,11 @@ class Running:
                 if child.status() != psutil.STATUS_ZOMBIE and kind in child.cmdline():
                     found.append(child)
         return found
+
+    def is_settled(self, *kinds: str) -> bool:
+        """Whether each kind has a process that is started anew at once, should it die now."""
+        born = [[child.create_time() for child in self.children(kind)] for kind in kinds]
+        return all(each and time.time() - max(each) > STABLE_AFTER_SECONDS for each in born)
 
     async def ended(self, seconds: float = STOP_SECONDS_MAX) -> int:
         """The exit status, once the command has ended."""

@@ -1,9 +1,10 @@
 """The people of a company in front of the dashboard, over real HTTP."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from urllib.parse import urlencode
 
 import argon2
 
@@ -17,6 +18,9 @@ from vintem.runtime.db import Database
 PASSWORD = "correta cavalo bateria grampo"
 COOKIE = "vintem_dashboard"
 
+Fields = Mapping[str, str | Sequence[str]]
+"""What a form sends; several texts where a field may be chosen more than once."""
+
 
 @dataclass(frozen=True)
 class Browser:
@@ -28,12 +32,12 @@ class Browser:
     async def get(self, path: str, **headers: str) -> HttpReply:
         return await self._call("GET", path, headers)
 
-    async def post(self, path: str, fields: Mapping[str, str], **headers: str) -> HttpReply:
+    async def post(self, path: str, fields: Fields, **headers: str) -> HttpReply:
         """Send a form with the token that the pages of this browser carry."""
         csrf = await self.csrf()
         return await self.post_raw(path, {"csrf": csrf, **fields}, **headers)
 
-    async def post_raw(self, path: str, fields: Mapping[str, str], **headers: str) -> HttpReply:
+    async def post_raw(self, path: str, fields: Fields, **headers: str) -> HttpReply:
         return await self._call("POST", path, headers, fields)
 
     async def csrf(self) -> str:
@@ -47,13 +51,15 @@ class Browser:
         method: str,
         path: str,
         headers: Mapping[str, str],
-        fields: Mapping[str, str] | None = None,
+        fields: Fields | None = None,
     ) -> HttpReply:
         cookies = {"cookie": f"{COOKIE}={self.token}"} if self.token else {}
+        if fields is not None:
+            headers = {"content-type": "application/x-www-form-urlencoded", **headers}
         async with self.api.session.request(
             method,
             self.api.base_url + path,
-            data=fields,
+            data=None if fields is None else urlencode(fields, doseq=True),
             headers={**cookies, **headers},
             allow_redirects=False,
         ) as response:

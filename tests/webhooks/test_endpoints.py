@@ -16,6 +16,7 @@ from vintem.kit.ids import Prefix, is_id, new_id
 from vintem.resources import Resources
 from vintem.runtime.db import Database
 from vintem.runtime.outbound import Outbound
+from vintem.webhooks import listing
 from vintem.webhooks.dispatch import Dispatcher
 
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{43}=")
@@ -383,3 +384,34 @@ async def test_loopback_is_for_the_sandbox_alone(shop: Shop, sink: Sink) -> None
     body = {"url": sink.url(), "events": ["*"]}
     reply = await shop.api.post("/v1/webhooks", key=shop.tenant.sk_live, json=body)
     assert_refused(reply, ErrorCode.INVALID_URL, status=422)
+
+
+async def test_a_rare_filter_is_looked_for_in_parts(
+    shop: Shop, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = await register(shop, sink.url())
+    paid = await shop.paid()
+    for _ in range(7):
+        await shop.create()
+    monkeypatch.setattr(listing, "LOOKED_AT_MAX", 3)
+    for path, rows in (
+        (f"/v1/webhooks/{webhook['id']}/deliveries?event=transaction.paid", "deliveries"),
+        ("/v1/events?event=transaction.paid", "events"),
+        (f"/v1/webhooks/{webhook['id']}/deliveries?status=pending", "deliveries"),
+        (f"/v1/webhooks/{webhook['id']}/deliveries?status=failed,ended", "deliveries"),
+    ):
+        found, pages = list[str](), 0
+        cursor: str | None = ""
+        while cursor is not None:
+            data = await get(shop, f"{path}{cursor and '&cursor=' + cursor}")
+            found += [each["eventId"] for each in data[rows]]
+            where = data["pagination"]
+            assert where["totalCapped"] is ("status=failed" not in path)
+            cursor, pages = where["nextCursor"], pages + 1
+            assert pages < 10
+        assert len(found) == len(set(found))
+        if "paid" in path:
+            assert found == [f"tx:{paid}:PAID"]
+            assert pages > 1
+        else:
+            assert len(found) == (9 if "pending" in path else 0)

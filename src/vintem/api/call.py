@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from vintem.checkout.model import PaymentLink, PublicSession
+from vintem.checkout.link import PaymentLink
+from vintem.checkout.model import PublicSession
 from vintem.companies.model import Caller, LimitGroup
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent
@@ -206,3 +207,5 @@ class Route:
     refusals: Sequence[ErrorCode] = ()
     description: str = ""
     is_described: bool = True
+    is_quiet: bool = False
+    """Pages call it by themselves: its successes are for whoever asks for every line."""

@@ -23,7 +23,7 @@ async def try_coupon(call: Call, public: PublicSession, code: str) -> Session:
         seconds=HOUR_SECONDS,
     )
     # Taken before it is known: many at once are not more.
-    decision = resources.wrong_codes.admit_now(window)
+    decision = await resources.limiter.admit(window)
     if not decision.admitted:
         raise Refusal(ErrorCode.COUPON_LOCKED, retry_after_seconds=decision.retry_after_seconds)
     is_wrong = False
@@ -34,4 +34,4 @@ async def try_coupon(call: Call, public: PublicSession, code: str) -> Session:
         raise
     finally:
         if not is_wrong:
-            resources.wrong_codes.give_back(window)
+            await resources.limiter.give_back(window)

@@ -1,6 +1,6 @@
 """A buyer pays a session: what the page and the public interface both do."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,6 +21,7 @@ from vintem.api.transaction_shapes import (
 )
 from vintem.brazil.installments import InstallmentOption
 from vintem.brazil.phone import normalise_phone
+from vintem.checkout import card_tries
 from vintem.checkout import service as checkout
 from vintem.checkout.attempts import (
     SessionChangedError,
@@ -36,12 +37,13 @@ from vintem.checkout.model import (
     is_under_way,
 )
 from vintem.companies import service as companies
+from vintem.companies.model import Environment
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource
 from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions import service as transactions
-from vintem.transactions.batches import Created
+from vintem.transactions.batches import Created, Creation
 from vintem.transactions.model import PaymentMethod, Transaction
 
 PIX_LIFETIME_MIN: Final = timedelta(seconds=1)
@@ -105,7 +107,7 @@ async def pay(
 
 def price_mark(public: PublicSession) -> str:
     """Name what the buyer is shown to pay, by card too; another price has another name."""
-    interest = public.merchant.card_interest
+    interest = public.card_interest
     named = (
         public.session.amounts.total,
         interest.monthly_rate_basis_points,
@@ -192,18 +194,37 @@ async def _create_as_priced(
 
     if order.payment_method is not PaymentMethod.CREDIT_CARD:
         return await create()
-    # Until it is known that a card is not refused, it may be: its place is taken before.
-    place = await resources.refused_cards.take(
-        resources.database,
-        address_block(call.client_ip),
-        limit=resources.public_limits[PublicLimit.REFUSED_CARDS],
+    return await _try_card(call, creation, create)
+
+
+async def _try_card(
+    call: Call, creation: Creation, create: Callable[[], Awaitable[Created]]
+) -> Created:
+    """Create a payment by card, unless too many cards were refused before it."""
+    resources, payment = call.resources, creation.new.transaction
+    assert creation.charge is not None, "a payment by card charges one"
+    is_live = payment.environment == Environment.LIVE
+    of_card = PublicLimit.REFUSALS_OF_CARD if is_live else PublicLimit.REFUSALS_OF_TEST_CARD
+    limits = card_tries.Limits(
+        of_address=resources.public_limits[PublicLimit.REFUSED_CARDS],
+        of_card=resources.public_limits[of_card],
     )
-    payment = None
+    made = card_tries.card_try(
+        resources.sealer,
+        payment,
+        creation.charge.card.number,
+        address_block(call.client_ip),
+        now=call.now,
+    )
+    # Until it is known that a card is not refused, it may be: it is written down before.
+    await card_tries.begin(resources.database, made, limits)
     try:
         created = await create()
-        payment = None if created.is_replay else created.transaction
-    finally:
-        resources.refused_cards.settle(place, payment)
+    except (Refusal, SessionChangedError):
+        await card_tries.forget(resources.database, made)
+        raise
+    if created.is_replay:
+        await card_tries.forget(resources.database, made)
     return created
 
 
@@ -212,7 +233,8 @@ def refuse_unpayable(call: Call, public: PublicSession, order: PayBody) -> Insta
     refuse_over(public.session, now=call.now)
     if public.merchant.is_suspended:
         raise Refusal(ErrorCode.COMPANY_SUSPENDED)
-    if order.payment_method not in public.merchant.payment_methods:
+    is_offered = order.payment_method in (public.session.offered_methods or PaymentMethod)
+    if not is_offered or order.payment_method not in public.merchant.payment_methods:
         raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
     refuse_used_up(public.session, order.payment_method, now=call.now)
     return installment_option(public, order)

@@ -42,6 +42,7 @@ ROUTES = (
         ),
         group="Pictures",
         access=Access.PUBLIC,
+        is_quiet=True,
         public_limits=(PublicLimit.MEDIA,),
         refusals=(ErrorCode.NOT_FOUND, ErrorCode.RATE_LIMIT_EXCEEDED),
     ),

@@ -81,10 +81,19 @@ def read_statuses(
 
 
 def shown_pagination(
-    request: PageRequest, *, counted_rows: int, next_cursor: Cursor | None
+    request: PageRequest,
+    *,
+    counted_rows: int,
+    next_cursor: Cursor | None,
+    is_counted_in_part: bool = False,
 ) -> PaginationReply:
     """Say where a page stands in its list."""
-    where = pagination(request, counted_rows=counted_rows, next_cursor=next_cursor)
+    where = pagination(
+        request,
+        counted_rows=counted_rows,
+        next_cursor=next_cursor,
+        is_counted_in_part=is_counted_in_part,
+    )
     return PaginationReply(
         page=where.page,
         page_size=where.page_size,

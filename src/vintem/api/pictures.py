@@ -18,7 +18,7 @@ from vintem.api.pix_order import PICTURE_PURPOSE
 from vintem.api.transaction_order import unseal_document
 from vintem.api.transaction_shapes import BoletoReply, CustomerReply, PixReply
 from vintem.brazil.boleto import SANDBOX_BANK, FineKind
-from vintem.brazil.boleto_sheet import BoletoSheet, bank_code_with_digit
+from vintem.brazil.boleto_sheet import BoletoSheet, bank_code_with_digit, format_postal_code
 from vintem.brazil.qr_picture import draw_png, draw_svg
 from vintem.companies import service as companies
 from vintem.companies.model import Company, Environment
@@ -198,7 +198,7 @@ def sheet_of(
         payer_document=document,
         payer_address_lines=(
             ", ".join(part for part in street if part),
-            f"{address.zip_code} {address.city}/{address.state}",
+            f"{format_postal_code(address.zip_code)} {address.city}/{address.state}",
         ),
         our_number=free_field[7:24],
         document_number=transaction.transaction_id,

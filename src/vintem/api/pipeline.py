@@ -278,7 +278,7 @@ class Exchange:
             decision = await limiter.admit(window)
             if not decision.admitted:
                 for _, earlier in counted:
-                    limiter.give_back(earlier)
+                    await limiter.give_back(earlier)
                 self._refuse_over_limit(decision)
             counted.append((decision, window))
         # The one that will be used up first is told.
@@ -476,7 +476,7 @@ class Exchange:
         logs.write_access(
             logs.AccessLine(
                 time=logs.log_time(call.now),
-                level="info" if status < 500 else "error",
+                level=logs.level_of(status, is_quiet=bool(self.route and self.route.is_quiet)),
                 event="call",
                 method=method,
                 route=route,

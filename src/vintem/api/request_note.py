@@ -17,9 +17,12 @@ def note_request(
     raw_body: bytes,
 ) -> None:
     """Hand a call to the log; its body only when it was refused, to be made readable later."""
+    requests = call.resources.requests
+    if not requests.admits(caller.company_id, caller.environment, caller.key_id, status):
+        return
     record_id = call.params.get("id", "")
     is_body_kept = status >= REFUSED_STATUS and len(raw_body) <= BODY_BYTES_MAX
-    call.resources.requests.note(
+    requests.note(
         LoggedCall(
             company_id=caller.company_id,
             environment=caller.environment,

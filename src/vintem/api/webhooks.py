@@ -127,7 +127,12 @@ async def list_deliveries(call: Call) -> Answer:
     page = await webhooks.list_deliveries(
         call.resources.database, _place(call), _webhook_id(call), request, wanted
     )
-    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    where = shown_pagination(
+        request,
+        counted_rows=page.counted_rows,
+        next_cursor=page.next_cursor,
+        is_counted_in_part=page.is_counted_in_part,
+    )
     return Data(
         DeliveryListReply(
             deliveries=[_shown_delivery(each) for each in page.deliveries], pagination=where
@@ -171,7 +176,12 @@ async def list_events(call: Call) -> Answer:
     page = await webhooks.list_events(
         call.resources.database, _place(call), request, kind=kind, now=call.now
     )
-    where = shown_pagination(request, counted_rows=page.counted_rows, next_cursor=page.next_cursor)
+    where = shown_pagination(
+        request,
+        counted_rows=page.counted_rows,
+        next_cursor=page.next_cursor,
+        is_counted_in_part=page.is_counted_in_part,
+    )
     return Data(EventList([msgspec.Raw(body.encode()) for body in page.bodies], where))
 
 

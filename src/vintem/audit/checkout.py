@@ -135,4 +135,42 @@ INVARIANTS: Final[Sequence[Invariant]] = (
                 + coalesce((t.details::json ->> 'interestAmount')::bigint, 0))
         """,
     ),
+    Invariant(
+        "C8",
+        "A payment link has counted the sessions that were completed by it and what was paid for"
+        " them; a place is held for one payment of a session at most, which can still be made.",
+        """
+        with places as (
+            select s.company_id, s.link_id, s.session_id, count(*) as held,
+                count(*) filter (where p.paid_at is not null
+                    or not (t.status in ('pending', 'processing', 'blocked')
+                        or (t.status_reason = 'superseded' and t.due_at is not null))) as idle
+            from checkout_payment p
+            join checkout_session s on s.company_id = p.company_id
+                and s.session_id = p.session_id
+            join transaction t on t.company_id = p.company_id
+                and t.transaction_id = p.transaction_id
+            where p.holds_place
+            group by s.company_id, s.link_id, s.session_id
+        ), made as (
+            select s.company_id, s.link_id, count(*) as payments, sum(t.amount) as revenue
+            from checkout_session s join transaction t on t.company_id = s.company_id
+                and t.transaction_id = s.transaction_id
+            where s.link_id is not null and s.status = 'COMPLETED'
+            group by s.company_id, s.link_id
+        )
+        select l.company_id, l.link_id, null as session_id, l.payments_made, m.payments
+        from checkout_link l
+        left join made m on m.company_id = l.company_id and m.link_id = l.link_id
+        left join (
+            select company_id, link_id, sum(held) as held from places
+            group by company_id, link_id
+        ) p on p.company_id = l.company_id and p.link_id = l.link_id
+        where l.payments_made <> coalesce(m.payments, 0) or l.revenue <> coalesce(m.revenue, 0)
+            or l.payments_held <> coalesce(p.held, 0)
+        union all
+        select company_id, link_id, session_id, held, idle from places
+        where held > 1 or idle > 0 or link_id is null
+        """,
+    ),
 )

@@ -88,7 +88,7 @@ _ADJUSTMENTS: Final = (
     "(=) Valor cobrado",
 )
 _PIX_STEPS: Final = (
-    "1. Abra o aplicativo do seu banco e escolha PIX.",
+    "1. Abra o aplicativo do seu banco e escolha Pix.",
     "2. Leia este QR Code.",
     "3. Confira os dados e confirme o pagamento.",
 )
@@ -295,7 +295,7 @@ def _draw_ways_to_pay(pen: _Pen, sheet: BoletoSheet) -> None:
         qr, side = BytesIO(draw_png(sheet.pix_code)), _PANEL_HEIGHT - 2
         pen.pdf.image(qr, x=x + 1, y=_PANEL_TOP + 1, w=side, h=side)
         amount = _Cell(width - side - 2, "Valor", _reais(sheet.amount_cents), _TITLE)
-        _draw_panel(pen, "Pague com PIX", _PIX_STEPS, amount, x=x, width=width)
+        _draw_panel(pen, "Pague com Pix", _PIX_STEPS, amount, x=x, width=width)
         x += width + _PANEL_GAP
     line = _Cell(width - 4, "Linha digitável", format_line(sheet.digitable_line), _TITLE)
     _draw_panel(pen, "Pague com o código de barras", _LINE_STEPS, line, x=x, width=width)

@@ -1,5 +1,6 @@
 """What the page of a boleto shows."""
 
+import re
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -9,6 +10,8 @@ from vintem.kit.money import Cents
 INSTRUCTIONS_CHARACTERS_MAX: Final = 255
 LATE_LINES_MAX: Final = 4
 LATE_LINE_CHARACTERS_MAX: Final = 100
+
+_POSTAL_CODE: Final = re.compile(r"^([0-9]{5})([0-9]{3})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,11 @@ class BoletoSheet:
     # Known to the bank alone, which may not tell: the boxes then stay empty.
     beneficiary_code: str = ""
     wallet: str = ""
+
+
+def format_postal_code(code: str) -> str:
+    """Write a CEP as it is printed; anything else stays as it is."""
+    return _POSTAL_CODE.sub(r"\1-\2", code)
 
 
 def bank_code_with_digit(bank: str) -> str:

@@ -1,7 +1,7 @@
 """What a buyer may choose from: every number of installments, what each costs, and the rates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vintem.brazil.cards import (
@@ -33,6 +33,13 @@ class CardInterest:
     def __post_init__(self) -> None:
         assert 0 <= self.monthly_rate_basis_points <= MONTHLY_RATE_BASIS_POINTS_MAX
         assert 1 <= self.free_installments <= self.installments_max <= INSTALLMENTS_MAX
+
+    def up_to(self, installments: int | None) -> "CardInterest":
+        """Offer no more installments than so many."""
+        if installments is None or installments >= self.installments_max:
+            return self
+        free = min(installments, self.free_installments)
+        return replace(self, installments_max=installments, free_installments=free)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

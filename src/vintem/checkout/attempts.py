@@ -7,17 +7,18 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from vintem.checkout import catalogue_store, store
+from vintem.checkout import attempt_store, catalogue_store, link_store, store
+from vintem.checkout.attempt_store import Attempt
 from vintem.checkout.model import (
     OVER,
     PIX_PER_SESSION_MAX,
     REFUSALS_PER_SESSION_MAX,
     SLIPS_PER_SESSION_MAX,
+    Coupon,
     Session,
     is_alive,
     is_under_way,
 )
-from vintem.checkout.store import Attempt
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.intent import Intent, IntentReused, IntentSource
 from vintem.ledger.model import Scope
@@ -38,6 +39,8 @@ class NewAttempt(msgspec.Struct, frozen=True):
     transaction: Transaction
     intent: Intent
     buyer_sealed: bytes
+    document_digest: bytes
+    """Who pays."""
 
 
 def begin(
@@ -65,8 +68,9 @@ def begin(
         if current is not None and current.status is Status.PENDING:
             await end_payment(block, current, now=now)
             session = await _locked(block, session.scope, session.session_id)
-        await _reserve_coupon(block, session, now=now)
-        await _write_down(block, session, attempt, now=now)
+        await _reserve_coupon(block, session, attempt.document_digest, now=now)
+        holds_place = await _reserve_place(block, session)
+        await _write_down(block, session, attempt, holds_place=holds_place, now=now)
         return None
 
     return make_room
@@ -95,7 +99,7 @@ async def _locked(block: Connection, scope: Scope, session_id: str) -> Session:
 
 async def find_earlier(block: Connection, session: Session, intent: Intent) -> Transaction | None:
     """Find the payment that an intent made for a session before; refuse the key of another."""
-    earlier = await store.find_by_payment_key(block, session, intent.key)
+    earlier = await attempt_store.find_by_payment_key(block, session, intent.key)
     if earlier is None:
         return None
     transaction_id, known = earlier
@@ -125,7 +129,9 @@ async def _keep_key(
     block: Connection, session: Session, intent: Intent, payment: Transaction, *, now: datetime
 ) -> None:
     if intent.source is IntentSource.CLIENT:
-        await store.insert_payment_key(block, session, intent, payment.transaction_id, now=now)
+        await attempt_store.insert_payment_key(
+            block, session, intent, payment.transaction_id, now=now
+        )
 
 
 def refuse_over(session: Session, *, now: datetime) -> None:
@@ -187,29 +193,66 @@ def _outlives(wanted: Transaction, session: Session) -> bool:
     return is_pix and wanted.expires_at is not None and wanted.expires_at > session.expires_at
 
 
-async def _reserve_coupon(block: Connection, session: Session, *, now: datetime) -> None:
+async def is_used_up_by(
+    db: Connection, session: Session, coupon: Coupon, document_digest: bytes | None
+) -> bool:
+    """Say whether somebody has used a coupon as often as each may, in other sessions."""
+    most = coupon.customer_redemptions_max
+    if most is None or document_digest is None:
+        return False
+    used = await attempt_store.count_redemptions_by(
+        db, session, coupon.coupon_id, document_digest, rows_max=most
+    )
+    return used >= most
+
+
+async def _reserve_coupon(
+    block: Connection, session: Session, document_digest: bytes, *, now: datetime
+) -> None:
     if session.coupon is None:
         return
-    held = await store.find_holder(
+    held = await attempt_store.find_holder(
         block, session.scope, session.session_id, session.coupon.coupon_id
     )
     if held is not None:
         # A session holds one redemption, for whichever of its payments is made.
-        await store.update_attempt(block, changed(held, holds_coupon=False))
+        await attempt_store.update_attempt(block, changed(held, holds_coupon=False))
         await catalogue_store.add_redemptions(
             block, session.company_id, session.coupon.coupon_id, -1
         )
-    if not await catalogue_store.reserve_coupon(
-        block, session.company_id, session.coupon.coupon_id, now=now
-    ):
+    coupon = await catalogue_store.reserve_coupon(
+        block,
+        session.company_id,
+        session.coupon.coupon_id,
+        product_ids=[item.product_id for item in session.line_items],
+        now=now,
+    )
+    # Counted after the coupon is locked: of two sessions of one buyer, the second sees the first.
+    if coupon is None or await is_used_up_by(block, session, coupon, document_digest):
         raise Refusal(ErrorCode.COUPON_INVALID)
 
 
+async def _reserve_place(block: Connection, session: Session) -> bool:
+    """Take one of the last places of a session's link; false where there is no end of them."""
+    if session.link_id is None:
+        return False
+    held = await attempt_store.find_place_holder(block, session)
+    if held is not None:
+        # A session holds one place, for whichever of its payments is made.
+        await attempt_store.update_attempt(block, changed(held, holds_place=False))
+        return True
+    if not await link_store.has_maximum(block, session.company_id, session.link_id):
+        return False
+    if not await link_store.hold_place(block, session.company_id, session.link_id):
+        raise Refusal(ErrorCode.PAYMENT_LINK_INACTIVE)
+    return True
+
+
 async def _write_down(
-    block: Connection, session: Session, attempt: NewAttempt, *, now: datetime
+    block: Connection, session: Session, attempt: NewAttempt, *, holds_place: bool, now: datetime
 ) -> None:
     made, coupon = attempt.transaction, session.coupon
-    await store.insert_attempt(
+    await attempt_store.insert_attempt(
         block,
         Attempt(
             company_id=session.company_id,
@@ -223,6 +266,8 @@ async def _write_down(
             is_extra=False,
             created_at=now,
             paid_at=None,
+            document_digest=attempt.document_digest,
+            holds_place=holds_place,
         ),
     )
     is_pix = made.payment_method is PaymentMethod.PIX

@@ -1,5 +1,6 @@
 """What a company keeps for its checkout: products, coupons, links and how its pages look."""
 
+import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -7,13 +8,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from vintem.checkout import catalogue_store as store
+from vintem.checkout import link_store
+from vintem.checkout.link import PaymentLink
 from vintem.checkout.model import (
     BANNERS_MAX,
     COLOR,
     Appearance,
     Coupon,
     DiscountType,
-    PaymentLink,
     Product,
     normal_code,
 )
@@ -21,9 +23,14 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id, new_token
 from vintem.kit.urls import UrlFault, parse_web_url
 from vintem.ledger.model import Scope
-from vintem.runtime.db import Connection, Database
+from vintem.runtime.db import Connection
+from vintem.transactions.model import PaymentMethod
 
-LISTED_MAX: Final = 1_000
+BATCH_COUPONS_MAX: Final = 1_000
+CODE_LETTERS: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+"""Thirty-two that nobody takes for one another."""
+CODE_CHARACTERS_MIN: Final = 8
+PREFIX_CHARACTERS_MAX: Final = 16
 
 
 class CodeTakenError(Exception):
@@ -39,11 +46,12 @@ async def create_product(
     now: datetime,
     description: str = "",
     image_url: str | None = None,
+    product_id: str = "",
 ) -> Product:
-    """Add something that is sold."""
+    """Add something that is sold; whoever names its id adds it once, however often they ask."""
     product = Product(
         company_id=scope.company_id,
-        product_id=new_id(Prefix.PRODUCT),
+        product_id=product_id or new_id(Prefix.PRODUCT),
         environment=scope.environment,
         name=name,
         unit_amount=unit_amount,
@@ -58,7 +66,9 @@ async def create_product(
 
 async def change_product(db: Connection, product: Product, *, now: datetime) -> Product:
     """Write a product as it shall be; sessions keep the names and prices they began with."""
-    _check_address(product.image_url, "imageUrl")
+    # Where we keep a copy, the address was judged by whoever fetched it.
+    if product.image_media is None:
+        _check_address(product.image_url, "imageUrl")
     changed = replace(product, updated_at=now)
     await store.upsert_product(db, changed)
     return changed
@@ -70,9 +80,28 @@ async def find_product(db: Connection, scope: Scope, product_id: str) -> Product
     return found[0] if found else None
 
 
-async def list_products(db: Connection, scope: Scope) -> Sequence[Product]:
-    """The products of a company, the newest first."""
-    return await store.list_products(db, scope, rows_max=LISTED_MAX)
+async def find_products(
+    db: Connection, scope: Scope, product_ids: Sequence[str]
+) -> Sequence[Product]:
+    """Find those of these products that exist, sold or not."""
+    return await store.find_products(db, scope, product_ids)
+
+
+async def lock_product(db: Connection, scope: Scope, product_id: str) -> Product | None:
+    """Find a product that is about to be changed."""
+    return await store.lock_product(db, scope, product_id)
+
+
+async def find_copied_product(db: Connection, scope: Scope, copied_from: str) -> Product | None:
+    """Find what a product of the test environment was copied to."""
+    return await store.find_copied_product(db, scope, copied_from)
+
+
+async def list_prices(
+    db: Connection, scope: Scope, product_id: str, *, rows_max: int
+) -> Sequence[tuple[datetime, int]]:
+    """What a product has cost and since when, the newest price first."""
+    return await store.list_prices(db, scope, product_id, rows_max=rows_max)
 
 
 async def create_coupon(
@@ -87,6 +116,9 @@ async def create_coupon(
     starts_at: datetime | None = None,
     ends_at: datetime | None = None,
     minimum_amount: int = 0,
+    product_ids: Sequence[str] = (),
+    customer_redemptions_max: int | None = None,
+    coupon_id: str = "",
 ) -> Coupon:
     """Add a coupon, or raise CodeTakenError."""
     kept_code = normal_code(code)
@@ -94,7 +126,7 @@ async def create_coupon(
         raise Refusal(ErrorCode.COUPON_INVALID, "A code has 3 to 32 visible characters.")
     coupon = Coupon(
         company_id=scope.company_id,
-        coupon_id=new_id(Prefix.COUPON),
+        coupon_id=coupon_id or new_id(Prefix.COUPON),
         environment=scope.environment,
         code=kept_code,
         discount_type=discount_type,
@@ -105,10 +137,18 @@ async def create_coupon(
         starts_at=starts_at,
         ends_at=ends_at,
         minimum_amount=minimum_amount,
+        product_ids=product_ids,
+        customer_redemptions_max=customer_redemptions_max,
     )
-    if not await store.insert_coupon(db, coupon):
+    if not await add_coupon(db, coupon):
         raise CodeTakenError(kept_code)
     return coupon
+
+
+async def add_coupon(db: Connection, coupon: Coupon) -> bool:
+    """Add a coupon; false when another one has its code."""
+    assert normal_code(coupon.code) == coupon.code
+    return await store.insert_coupon(db, coupon)
 
 
 async def change_coupon(db: Connection, coupon: Coupon, *, now: datetime) -> Coupon:
@@ -118,19 +158,46 @@ async def change_coupon(db: Connection, coupon: Coupon, *, now: datetime) -> Cou
     return changed
 
 
+async def create_batch(
+    db: Connection, alike: Coupon, *, count: int, prefix: str = "", now: datetime
+) -> int:
+    """Make many coupons that differ in their codes alone; a batch is made once."""
+    assert 1 <= count <= BATCH_COUPONS_MAX
+    assert alike.batch_id is not None
+    codes = [prefix + _random_code() for _ in range(count)]
+    ids = [new_id(Prefix.COUPON) for _ in codes]
+    made = replace(alike, created_at=now, updated_at=now)
+    return await store.insert_batch(db, made, codes=codes, coupon_ids=ids)
+
+
+def _random_code() -> str:
+    # Long enough that nobody guesses one, and that no two of a batch are the same.
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_CHARACTERS_MIN + 2))
+
+
+async def list_batch(db: Connection, scope: Scope, batch_id: str) -> Sequence[Coupon]:
+    """Coupons that were made at once."""
+    return await store.list_batch(db, scope, batch_id, rows_max=BATCH_COUPONS_MAX)
+
+
+async def find_coupon_by_id(db: Connection, scope: Scope, coupon_id: str) -> Coupon | None:
+    """Find a coupon, usable or not."""
+    return await store.find_coupon(db, scope, coupon_id)
+
+
+async def lock_coupon(db: Connection, scope: Scope, coupon_id: str) -> Coupon | None:
+    """Find a coupon that is about to be changed."""
+    return await store.lock_coupon(db, scope, coupon_id)
+
+
 async def find_coupon(db: Connection, scope: Scope, code: str) -> Coupon | None:
     """Find a coupon by its code, usable or not."""
     kept_code = normal_code(code)
     return None if kept_code is None else await store.find_coupon_by_code(db, scope, kept_code)
 
 
-async def list_coupons(db: Connection, scope: Scope) -> Sequence[Coupon]:
-    """The coupons of a company, the newest first."""
-    return await store.list_coupons(db, scope, rows_max=LISTED_MAX)
-
-
 async def create_link(
-    database: Database,
+    db: Connection,
     scope: Scope,
     *,
     name: str,
@@ -141,6 +208,11 @@ async def create_link(
     cancel_url: str | None = None,
     inactive_message: str = "",
     ends_at: datetime | None = None,
+    message: str = "",
+    payment_methods: Sequence[PaymentMethod] = (),
+    installments_max: int | None = None,
+    coupon_id: str | None = None,
+    payments_max: int | None = None,
 ) -> PaymentLink:
     """Add an address that any number of buyers may come by."""
     link = PaymentLink(
@@ -157,26 +229,35 @@ async def create_link(
         cancel_url=cancel_url,
         inactive_message=inactive_message,
         ends_at=ends_at,
+        message=message,
+        payment_methods=payment_methods,
+        installments_max=installments_max,
+        coupon_id=coupon_id,
+        payments_max=payments_max,
     )
-    return await change_link(database, link, now=now)
+    return await change_link(db, link, now=now)
 
 
-async def change_link(database: Database, link: PaymentLink, *, now: datetime) -> PaymentLink:
-    """Write a link as it shall be; its address stays."""
+async def change_link(db: Connection, link: PaymentLink, *, now: datetime) -> PaymentLink:
+    """Write a link as it shall be; its address stays, and what was paid by it."""
     changed = replace(link, updated_at=now)
-    async with database.atomic() as block:
-        await store.upsert_link(block, changed)
+    await link_store.upsert_link(db, changed)
     return changed
 
 
 async def find_link(db: Connection, scope: Scope, link_id: str) -> PaymentLink | None:
     """Find a payment link, active or not."""
-    return await store.find_link(db, scope, link_id)
+    return await link_store.find_link(db, scope, link_id)
 
 
-async def list_links(db: Connection, scope: Scope) -> Sequence[PaymentLink]:
-    """The payment links of a company, the newest first."""
-    return await store.list_links(db, scope, rows_max=LISTED_MAX)
+async def lock_link(db: Connection, scope: Scope, link_id: str) -> PaymentLink | None:
+    """Find a payment link that is about to be changed."""
+    return await link_store.lock_link(db, scope, link_id)
+
+
+async def find_copied_link(db: Connection, scope: Scope, copied_from: str) -> PaymentLink | None:
+    """Find what a link of the test environment was copied to."""
+    return await link_store.find_copied_link(db, scope, copied_from)
 
 
 async def publish_appearance(
@@ -202,6 +283,13 @@ async def find_appearance(db: Connection, scope: Scope) -> Appearance | None:
     return await store.find_newest_appearance(db, scope)
 
 
+async def list_appearances(
+    db: Connection, scope: Scope, *, below: int | None = None, rows_max: int
+) -> Sequence[tuple[datetime, Appearance]]:
+    """Versions of how the pages look and when each was published, the newest first."""
+    return await store.list_appearances(db, scope, below=below, rows_max=rows_max)
+
+
 def check_appearance(wanted: Appearance) -> None:
     """Refuse what would not be safe or readable on a page."""
     faults = [
@@ -216,9 +304,12 @@ def check_appearance(wanted: Appearance) -> None:
         faults.append({"field": "banners", "message": f"has more than {BANNERS_MAX} banners"})
     if faults:
         raise Refusal(ErrorCode.VALIDATION_ERROR, details={"errors": faults})
-    _check_address(wanted.logo_url, "logoUrl")
+    # Where we keep a copy, the address was judged by whoever fetched it.
+    if wanted.logo_media is None:
+        _check_address(wanted.logo_url, "logoUrl")
     for number, banner in enumerate(wanted.banners):
-        _check_address(banner.image_url, f"banners[{number}].imageUrl")
+        if banner.image_media is None:
+            _check_address(banner.image_url, f"banners[{number}].imageUrl")
         _check_address(banner.href, f"banners[{number}].href")
 
 

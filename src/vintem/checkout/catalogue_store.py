@@ -1,4 +1,4 @@
-"""The SQL of products, coupons, payment links and appearances."""
+"""The SQL of products, coupons and appearances."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from vintem.checkout.model import Appearance, Coupon, DiscountType, PaymentLink, Product
-from vintem.checkout.public_store import appearance_of, link_of
+from vintem.checkout.model import Appearance, Coupon, DiscountType, Product
+from vintem.checkout.public_store import appearance_of
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 
@@ -15,17 +15,34 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 async def upsert_product(db: Connection, product: Product) -> None:
-    """Write a product, new or changed; sessions keep the names and prices they began with."""
+    """Write a product, new or changed, and since when it costs what it does.
+
+    Sessions keep the names and prices they began with.
+    """
     await db.execute(
         """
+        with priced as (
+            insert into checkout_product_price (
+                company_id, product_id, since, environment, unit_amount
+            )
+            select $1::bigint, $2::text, $11::timestamptz, $3::text, $6::bigint
+            where $6::bigint is distinct from (
+                select unit_amount from checkout_product_price
+                where company_id = $1 and product_id = $2
+                order by since desc limit 1
+            )
+            on conflict (company_id, product_id, since) do update set
+                unit_amount = excluded.unit_amount
+        )
         insert into checkout_product (
             company_id, product_id, environment, name, description, unit_amount, image_url,
-            image_media, is_active, created_at, updated_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            image_media, is_active, created_at, updated_at, copied_from
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
         on conflict (company_id, product_id) do update set name = excluded.name,
             description = excluded.description, unit_amount = excluded.unit_amount,
             image_url = excluded.image_url, image_media = excluded.image_media,
             is_active = excluded.is_active, updated_at = excluded.updated_at
+        where checkout_product.environment = excluded.environment
         """,
         product.company_id,
         product.product_id,
@@ -38,6 +55,7 @@ async def upsert_product(db: Connection, product: Product) -> None:
         product.is_active,
         product.created_at,
         product.updated_at,
+        product.copied_from,
     )
 
 
@@ -54,32 +72,66 @@ async def find_products(
         scope.environment,
         list(product_ids),
     )
-    return [_product(row) for row in rows]
+    return [product_of(row) for row in rows]
 
 
-async def list_products(db: Connection, scope: Scope, *, rows_max: int) -> Sequence[Product]:
-    """The products of a company, the newest first."""
-    rows = await db.fetch(
+async def lock_product(db: Connection, scope: Scope, product_id: str) -> Product | None:
+    """Find a product and keep others from changing it until the block ends."""
+    row = await db.fetchrow(
         """
-        select * from checkout_product where company_id = $1 and environment = $2
-        order by created_at desc, product_id desc limit $3
+        select * from checkout_product
+        where company_id = $1 and environment = $2 and product_id = $3
+        for update
         """,
         scope.company_id,
         scope.environment,
+        product_id,
+    )
+    return None if row is None else product_of(row)
+
+
+async def find_copied_product(db: Connection, scope: Scope, copied_from: str) -> Product | None:
+    """Find the product that was copied from another one."""
+    row = await db.fetchrow(
+        """
+        select * from checkout_product
+        where company_id = $1 and environment = $2 and copied_from = $3
+        """,
+        scope.company_id,
+        scope.environment,
+        copied_from,
+    )
+    return None if row is None else product_of(row)
+
+
+async def list_prices(
+    db: Connection, scope: Scope, product_id: str, *, rows_max: int
+) -> Sequence[tuple[datetime, int]]:
+    """What a product has cost and since when, the newest price first."""
+    rows = await db.fetch(
+        """
+        select since, unit_amount from checkout_product_price
+        where company_id = $1 and product_id = $2 and environment = $3
+        order by since desc limit $4
+        """,
+        scope.company_id,
+        product_id,
+        scope.environment,
         rows_max,
     )
-    return [_product(row) for row in rows]
+    return [(row["since"], row["unit_amount"]) for row in rows]
 
 
 async def insert_coupon(db: Connection, coupon: Coupon) -> bool:
-    """Add a coupon; false when its code is taken."""
+    """Add a coupon; false when its code or its id is taken."""
     found = await db.fetchval(
         """
         insert into checkout_coupon (
             company_id, coupon_id, environment, code, discount_type, discount_value,
-            redemptions_max, starts_at, ends_at, minimum_amount, is_active, created_at, updated_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-        on conflict (company_id, environment, code) do nothing returning true
+            redemptions_max, starts_at, ends_at, minimum_amount, is_active, created_at, updated_at,
+            product_ids, customer_redemptions_max
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+        on conflict do nothing returning true
         """,
         coupon.company_id,
         coupon.coupon_id,
@@ -94,8 +146,65 @@ async def insert_coupon(db: Connection, coupon: Coupon) -> bool:
         coupon.is_active,
         coupon.created_at,
         coupon.updated_at,
+        list(coupon.product_ids),
+        coupon.customer_redemptions_max,
     )
     return bool(found)
+
+
+async def insert_batch(
+    db: Connection, alike: Coupon, *, codes: Sequence[str], coupon_ids: Sequence[str]
+) -> int:
+    """Add coupons that differ in their codes alone; whoever sends them again adds none."""
+    assert alike.batch_id is not None
+    rows = await db.fetch(
+        """
+        insert into checkout_coupon (
+            company_id, coupon_id, environment, code, discount_type, discount_value,
+            redemptions_max, starts_at, ends_at, minimum_amount, is_active, created_at, updated_at,
+            product_ids, customer_redemptions_max, batch_id, batch_number
+        )
+        select $1::bigint, made.coupon_id, $2::text, made.code, $3::text, $4::bigint, $5::bigint,
+            $6::timestamptz, $7::timestamptz, $8::bigint, $9::boolean, $10::timestamptz, $10,
+            $11::text[], $12::bigint, $13::text, made.number
+        from unnest($14::text[], $15::text[]) with ordinality as made (coupon_id, code, number)
+        on conflict do nothing returning coupon_id
+        """,
+        alike.company_id,
+        alike.environment,
+        alike.discount_type,
+        alike.discount_value,
+        alike.redemptions_max,
+        alike.starts_at,
+        alike.ends_at,
+        alike.minimum_amount,
+        alike.is_active,
+        alike.created_at,
+        list(alike.product_ids),
+        alike.customer_redemptions_max,
+        alike.batch_id,
+        list(coupon_ids),
+        list(codes),
+    )
+    return len(rows)
+
+
+async def list_batch(
+    db: Connection, scope: Scope, batch_id: str, *, rows_max: int
+) -> Sequence[Coupon]:
+    """Coupons that were made at once, in the order in which they were."""
+    rows = await db.fetch(
+        """
+        select * from checkout_coupon
+        where company_id = $1 and environment = $2 and batch_id = $3
+        order by batch_number limit $4
+        """,
+        scope.company_id,
+        scope.environment,
+        batch_id,
+        rows_max,
+    )
+    return [coupon_in(row) for row in rows]
 
 
 async def update_coupon(db: Connection, coupon: Coupon) -> None:
@@ -103,7 +212,8 @@ async def update_coupon(db: Connection, coupon: Coupon) -> None:
     await db.execute(
         """
         update checkout_coupon set discount_type = $3, discount_value = $4, redemptions_max = $5,
-            starts_at = $6, ends_at = $7, minimum_amount = $8, is_active = $9, updated_at = $10
+            starts_at = $6, ends_at = $7, minimum_amount = $8, is_active = $9, updated_at = $10,
+            product_ids = $11, customer_redemptions_max = $12
         where company_id = $1 and coupon_id = $2
         """,
         coupon.company_id,
@@ -116,7 +226,38 @@ async def update_coupon(db: Connection, coupon: Coupon) -> None:
         coupon.minimum_amount,
         coupon.is_active,
         coupon.updated_at,
+        list(coupon.product_ids),
+        coupon.customer_redemptions_max,
     )
+
+
+async def find_coupon(db: Connection, scope: Scope, coupon_id: str) -> Coupon | None:
+    """Find a coupon."""
+    row = await db.fetchrow(
+        """
+        select * from checkout_coupon
+        where company_id = $1 and environment = $2 and coupon_id = $3
+        """,
+        scope.company_id,
+        scope.environment,
+        coupon_id,
+    )
+    return None if row is None else coupon_in(row)
+
+
+async def lock_coupon(db: Connection, scope: Scope, coupon_id: str) -> Coupon | None:
+    """Find a coupon and keep others from changing it until the block ends."""
+    row = await db.fetchrow(
+        """
+        select * from checkout_coupon
+        where company_id = $1 and environment = $2 and coupon_id = $3
+        for update
+        """,
+        scope.company_id,
+        scope.environment,
+        coupon_id,
+    )
+    return None if row is None else coupon_in(row)
 
 
 async def find_coupon_by_code(db: Connection, scope: Scope, code: str) -> Coupon | None:
@@ -130,38 +271,33 @@ async def find_coupon_by_code(db: Connection, scope: Scope, code: str) -> Coupon
         scope.environment,
         code,
     )
-    return None if row is None else _coupon(row)
+    return None if row is None else coupon_in(row)
 
 
-async def list_coupons(db: Connection, scope: Scope, *, rows_max: int) -> Sequence[Coupon]:
-    """The coupons of a company, the newest first."""
-    rows = await db.fetch(
-        """
-        select * from checkout_coupon where company_id = $1 and environment = $2
-        order by created_at desc, coupon_id desc limit $3
-        """,
-        scope.company_id,
-        scope.environment,
-        rows_max,
-    )
-    return [_coupon(row) for row in rows]
-
-
-async def reserve_coupon(db: Connection, company_id: int, coupon_id: str, *, now: datetime) -> bool:
-    """Count one more redemption, if there is one left."""
-    found = await db.fetchval(
+async def reserve_coupon(
+    db: Connection,
+    company_id: int,
+    coupon_id: str,
+    *,
+    product_ids: Sequence[str],
+    now: datetime,
+) -> Coupon | None:
+    """Count one more redemption for one of these products, if there is one left."""
+    row = await db.fetchrow(
         """
         update checkout_coupon set redemptions = redemptions + 1
         where company_id = $1 and coupon_id = $2 and is_active
             and (redemptions_max is null or redemptions < redemptions_max)
             and (starts_at is null or starts_at <= $3) and (ends_at is null or ends_at > $3)
-        returning true
+            and (cardinality(product_ids) = 0 or product_ids && $4)
+        returning *
         """,
         company_id,
         coupon_id,
         now,
+        list(product_ids),
     )
-    return bool(found)
+    return None if row is None else coupon_in(row)
 
 
 async def add_redemptions(db: Connection, company_id: int, coupon_id: str, count: int) -> None:
@@ -175,74 +311,6 @@ async def add_redemptions(db: Connection, company_id: int, coupon_id: str, count
         coupon_id,
         count,
     )
-
-
-async def upsert_link(db: Connection, link: PaymentLink) -> None:
-    """Write a payment link, new or changed; its token stays."""
-    await db.execute(
-        """
-        insert into checkout_link (
-            company_id, link_id, environment, public_token, name, product_id, quantity,
-            success_url, cancel_url, inactive_message, is_active, ends_at, created_at, updated_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-        on conflict (company_id, link_id) do update set name = excluded.name,
-            product_id = excluded.product_id, quantity = excluded.quantity,
-            success_url = excluded.success_url, cancel_url = excluded.cancel_url,
-            inactive_message = excluded.inactive_message, is_active = excluded.is_active,
-            ends_at = excluded.ends_at, updated_at = excluded.updated_at
-        """,
-        link.company_id,
-        link.link_id,
-        link.environment,
-        link.public_token,
-        link.name,
-        link.product_id,
-        link.quantity,
-        link.success_url,
-        link.cancel_url,
-        link.inactive_message,
-        link.is_active,
-        link.ends_at,
-        link.created_at,
-        link.updated_at,
-    )
-    await db.execute(
-        """
-        insert into checkout_link_token (public_token, company_id, link_id) values ($1, $2, $3)
-        on conflict do nothing
-        """,
-        link.public_token,
-        link.company_id,
-        link.link_id,
-    )
-
-
-async def find_link(db: Connection, scope: Scope, link_id: str) -> PaymentLink | None:
-    """Find a payment link."""
-    row = await db.fetchrow(
-        """
-        select * from checkout_link
-        where company_id = $1 and link_id = $3 and environment = $2
-        """,
-        scope.company_id,
-        scope.environment,
-        link_id,
-    )
-    return None if row is None else link_of(row)
-
-
-async def list_links(db: Connection, scope: Scope, *, rows_max: int) -> Sequence[PaymentLink]:
-    """The payment links of a company, the newest first."""
-    rows = await db.fetch(
-        """
-        select * from checkout_link where company_id = $1 and environment = $2
-        order by created_at desc, link_id desc limit $3
-        """,
-        scope.company_id,
-        scope.environment,
-        rows_max,
-    )
-    return [link_of(row) for row in rows]
 
 
 async def insert_appearance(
@@ -286,7 +354,26 @@ async def find_newest_appearance(db: Connection, scope: Scope) -> Appearance | N
     return None if row is None else appearance_of(row)
 
 
-def _product(row: Row) -> Product:
+async def list_appearances(
+    db: Connection, scope: Scope, *, below: int | None, rows_max: int
+) -> Sequence[tuple[datetime, Appearance]]:
+    """Versions of how pages look and when each was published, the newest first."""
+    rows = await db.fetch(
+        """
+        select * from checkout_appearance
+        where company_id = $1 and environment = $2 and ($3::bigint is null or version < $3)
+        order by version desc limit $4
+        """,
+        scope.company_id,
+        scope.environment,
+        below,
+        rows_max,
+    )
+    return [(row["created_at"], appearance_of(row)) for row in rows]
+
+
+def product_of(row: Row) -> Product:
+    """Read a product from its row."""
     return Product(
         company_id=row["company_id"],
         product_id=row["product_id"],
@@ -299,10 +386,12 @@ def _product(row: Row) -> Product:
         image_url=row["image_url"],
         image_media=row["image_media"],
         is_active=row["is_active"],
+        copied_from=row["copied_from"],
     )
 
 
-def _coupon(row: Row) -> Coupon:
+def coupon_in(row: Row) -> Coupon:
+    """Read a coupon from its row."""
     return Coupon(
         company_id=row["company_id"],
         coupon_id=row["coupon_id"],
@@ -318,4 +407,7 @@ def _coupon(row: Row) -> Coupon:
         ends_at=row["ends_at"],
         minimum_amount=row["minimum_amount"],
         is_active=row["is_active"],
+        product_ids=tuple(row["product_ids"]),
+        customer_redemptions_max=row["customer_redemptions_max"],
+        batch_id=row["batch_id"],
     )

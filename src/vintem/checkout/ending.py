@@ -7,13 +7,14 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from vintem.checkout import attempts, moves, store
+from vintem.checkout import attempt_store, attempts, moves, store
 from vintem.checkout.model import Session
 from vintem.runtime.db import (
     Connection,
     Database,
     DatabaseBusyError,
     DatabaseUnavailableError,
+    wait_briefly,
 )
 from vintem.transactions import service as transactions
 from vintem.transactions.model import Status
@@ -85,10 +86,10 @@ async def _end_left_over(database: Database, company_id: int, now: datetime) -> 
 
 
 async def _end_waiting(block: Connection, session: Session, now: datetime) -> None:
-    await store.wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
+    await wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
     unpaid = [
         await transactions.lock(block, session.scope, transaction_id)
-        for transaction_id in await store.list_unpaid(block, session)
+        for transaction_id in await attempt_store.list_unpaid(block, session)
     ]
     for payment in unpaid:
         if payment.status is Status.PENDING:

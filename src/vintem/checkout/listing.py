@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
-from vintem.checkout.model import Session, SessionStatus
+from vintem.checkout.model import PAYABLE, Session, SessionStatus
 from vintem.checkout.store import session_of
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
@@ -23,17 +22,6 @@ class Filter:
     external_ref: str | None = None
 
 
-# One whose time is over is expired, although the worker may not have written it yet.
-_FILTER: Final = """
-    ($3::text is null or status = $3
-        or ($3 = 'EXPIRED' and status in ('OPEN', 'AWAITING_PAYMENT') and expires_at <= $7))
-    and ($4::timestamptz is null or created_at >= $4)
-    and ($5::timestamptz is null or created_at < $5)
-    and ($6::text is null or external_ref = $6)
-    and ($3::text is null or $3::text not in ('OPEN', 'AWAITING_PAYMENT') or expires_at > $7)
-"""
-
-
 async def list_page(
     db: Connection,
     wanted: Filter,
@@ -44,37 +32,15 @@ async def list_page(
     now: datetime,
 ) -> Sequence[Session]:
     """List sessions, the newest first."""
-    rows = await db.fetch(
-        f"""
-        select * from checkout_session
-        where company_id = $1 and environment = $2 and {_FILTER}
-            and ($8::timestamptz is null or (created_at, session_id) < ($8, $9::text))
-        order by created_at desc, session_id desc
-        limit $10 offset $11
-        """,  # noqa: S608 - the filter is a constant
-        *_values(wanted, now),
-        None if cursor is None else cursor.created_at,
-        None if cursor is None else cursor.id,
-        rows_max,
-        offset,
-    )
-    return [session_of(row) for row in rows]
+    page = page_statement(wanted, cursor=cursor, offset=offset, rows_max=rows_max, now=now)
+    statement, values = page
+    return [session_of(row) for row in await db.fetch(statement, *values)]
 
 
 async def count(db: Connection, wanted: Filter, *, now: datetime) -> int:
     """Count sessions, as far as anybody wants to know."""
-    counted = await db.fetchval(
-        f"""
-        select count(*) from (
-            select from checkout_session
-            where company_id = $1 and environment = $2 and {_FILTER}
-            limit $8
-        ) as counted
-        """,  # noqa: S608 - the filter is a constant
-        *_values(wanted, now),
-        COUNTED_ROWS_MAX,
-    )
-    return int(counted)
+    statement, values = count_statement(wanted, now=now)
+    return int(await db.fetchval(statement, *values))
 
 
 async def list_links_of(
@@ -109,13 +75,70 @@ async def list_payments_of(db: Connection, scope: Scope, session_id: str) -> Seq
     return [row["transaction_id"] for row in rows]
 
 
-def _values(wanted: Filter, now: datetime) -> Sequence[object]:
+def page_statement(
+    wanted: Filter, *, cursor: Cursor | None, offset: int, rows_max: int, now: datetime
+) -> tuple[str, Sequence[object]]:
+    """The statement of a page and its values."""
+    conditions, values = _conditions(wanted, cursor, now=now)
+    number = len(values)
+    walks = _walks("*", conditions, limit=f"${number + 1}")
     return (
-        wanted.scope.company_id,
-        wanted.scope.environment,
-        wanted.status,
-        wanted.created_from,
-        wanted.created_before,
-        wanted.external_ref,
-        now,
+        f"""
+        select * from ({walks}) as walked
+        order by created_at desc, session_id desc limit ${number + 2} offset ${number + 3}
+        """,  # noqa: S608 - of fixed parts; every value is bound
+        [*values, offset + rows_max, rows_max, offset],
     )
+
+
+def count_statement(wanted: Filter, *, now: datetime) -> tuple[str, Sequence[object]]:
+    """The statement of a total and its values."""
+    conditions, values = _conditions(wanted, None, now=now)
+    walks = _walks("", conditions, limit=str(COUNTED_ROWS_MAX))
+    if len(conditions) > 1:
+        walks = f"select from ({walks}) as walked limit {COUNTED_ROWS_MAX}"
+    return f"select count(*) from ({walks}) as counted", values  # noqa: S608 - of fixed parts; every value is bound
+
+
+def _walks(columns: str, conditions: Sequence[str], *, limit: str) -> str:
+    """Each condition's rows from the index that has them in order, as few as are needed."""
+    return " union all ".join(
+        f"""
+        (select {columns} from checkout_session
+        where company_id = $1 and environment = $2 {condition}
+        order by created_at desc, session_id desc limit {limit})
+        """  # noqa: S608 - of fixed parts; every value is bound
+        for condition in conditions
+    )
+
+
+def _conditions(
+    wanted: Filter, cursor: Cursor | None, *, now: datetime
+) -> tuple[Sequence[str], Sequence[object]]:
+    """What the given filters ask, one condition for each walk, and the values they name."""
+    values: list[object] = [wanted.scope.company_id, wanted.scope.environment]
+    shared = ""
+    for asks, value in (
+        ("created_at >=", wanted.created_from),
+        ("created_at <", wanted.created_before),
+        ("external_ref =", wanted.external_ref),
+    ):
+        if value is not None:
+            values.append(value)
+            shared += f" and {asks} ${len(values)}"
+    if cursor is not None:
+        values += [cursor.created_at, cursor.id]
+        shared += f" and (created_at, session_id) < (${len(values) - 1}, ${len(values)})"
+    if wanted.status is None:
+        return [shared], values
+    if wanted.status not in {*PAYABLE, SessionStatus.EXPIRED}:
+        values.append(wanted.status)
+        return [f"{shared} and status = ${len(values)}"], values
+    values += [wanted.status, now]
+    status, moment = f"${len(values) - 1}", f"${len(values)}"
+    if wanted.status in PAYABLE:
+        return [f"{shared} and status = {status} and expires_at > {moment}"], values
+    # One whose time is over is expired, although the worker may not have written it yet. Such ones
+    # are due, and few.
+    late = f"{shared} and status in ('OPEN', 'AWAITING_PAYMENT') and due_at <= {moment}"
+    return [f"{shared} and status = {status}", late], values

@@ -118,6 +118,8 @@ class Product(msgspec.Struct, frozen=True):
     image_media: str | None = None
     """The digest by which our own copy of the image is served."""
     is_active: bool = True
+    copied_from: str | None = None
+    """The product of the test environment that it was copied from."""
 
 
 class Coupon(msgspec.Struct, frozen=True):
@@ -138,6 +140,11 @@ class Coupon(msgspec.Struct, frozen=True):
     ends_at: datetime | None = None
     minimum_amount: Cents = 0
     is_active: bool = True
+    product_ids: Sequence[str] = ()
+    """What it is for; empty: for everything."""
+    customer_redemptions_max: int | None = None
+    """How often the holder of one document may use it."""
+    batch_id: str | None = None
 
     def is_usable(self, subtotal: Cents, *, now: datetime) -> bool:
         """Say whether a buyer may use it now for goods of that worth."""
@@ -149,37 +156,19 @@ class Coupon(msgspec.Struct, frozen=True):
             and (self.redemptions_max is None or self.redemptions < self.redemptions_max)
         )
 
-    def discount_of(self, amounts: "Amounts") -> Cents:
+    def discount_of(self, amounts: "Amounts", line_items: Sequence["LineItem"]) -> Cents:
         """Say how much comes off; what is left to pay is never below the least amount."""
+        worth = sum(
+            item.unit_amount * item.quantity
+            for item in line_items
+            if not self.product_ids or item.product_id in self.product_ids
+        )
         if self.discount_type is DiscountType.PERCENTAGE:
-            wanted = percent_half_up(amounts.subtotal, basis_points=self.discount_value)
+            wanted = percent_half_up(worth, basis_points=self.discount_value)
         else:
-            wanted = min(self.discount_value, amounts.subtotal)
+            wanted = min(self.discount_value, worth)
         whole = amounts.subtotal + amounts.shipping + amounts.additional
         return max(0, min(wanted, whole - AMOUNT_CENTS_MIN))
-
-
-class PaymentLink(msgspec.Struct, frozen=True):
-    """An address that a company gives to any number of buyers, each with a session of their own."""
-
-    company_id: int
-    link_id: str
-    environment: str
-    public_token: str
-    name: str
-    product_id: str
-    created_at: datetime
-    updated_at: datetime
-    quantity: int = 1
-    success_url: str | None = None
-    cancel_url: str | None = None
-    inactive_message: str = ""
-    is_active: bool = True
-    ends_at: datetime | None = None
-
-    def is_active_at(self, now: datetime) -> bool:
-        """Say whether buyers may still come by it."""
-        return self.is_active and (self.ends_at is None or now < self.ends_at)
 
 
 class Banner(msgspec.Struct, frozen=True):
@@ -305,6 +294,9 @@ class Session(msgspec.Struct, frozen=True):
     completed_at: datetime | None = None
     cancelled_at: datetime | None = None
     due_at: datetime | None = None
+    offered_methods: Sequence[PaymentMethod] = ()
+    """How it may be paid, of what the company offers; empty: all of it."""
+    installments_limit: int | None = None
 
     @property
     def scope(self) -> Scope:
@@ -396,7 +388,12 @@ class PublicSession(msgspec.Struct, frozen=True):
     @property
     def installment_options(self) -> Sequence[InstallmentOption]:
         """What the total can be paid in by card, and what each number of installments costs."""
-        return installment_options(self.session.amounts.total, self.merchant.card_interest)
+        return installment_options(self.session.amounts.total, self.card_interest)
+
+    @property
+    def card_interest(self) -> CardInterest:
+        """What installments cost, and how many the session offers."""
+        return self.merchant.card_interest.up_to(self.session.installments_limit)
 
 
 def page_state(session: Session, payment: Transaction | None, now: datetime) -> PageState:
@@ -450,7 +447,7 @@ def state_version(session: Session, payment: Transaction | None, now: datetime) 
 
 def payment_methods(session: Session, merchant: Merchant) -> Sequence[PaymentMethod]:
     """List how a session may still be paid: what the company offers and nobody has used up."""
-    used_up = set()
+    used_up = set(PaymentMethod) - set(session.offered_methods or PaymentMethod)
     if session.pix_made >= PIX_PER_SESSION_MAX:
         used_up.add(PaymentMethod.PIX)
     if session.slips_made >= SLIPS_PER_SESSION_MAX:

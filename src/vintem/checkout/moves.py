@@ -7,10 +7,10 @@ from datetime import datetime
 import structlog
 from msgspec.structs import replace
 
-from vintem.checkout import catalogue_store, store
+from vintem.checkout import attempt_store, catalogue_store, link_store, store
+from vintem.checkout.attempt_store import Attempt
 from vintem.checkout.model import PAYABLE, Session, SessionStatus
 from vintem.checkout.record import record_of
-from vintem.checkout.store import Attempt
 from vintem.ledger.model import Scope
 from vintem.runtime import metrics
 from vintem.runtime.db import Connection
@@ -28,25 +28,25 @@ async def follow(
 ) -> None:
     """Do what a payment's move means for its session and its coupon, in the payment's commit.
 
-    Locks come in one order everywhere: the payment, balances, the session, the coupon.
+    Locks come in one order everywhere: the payment, balances, the session, the coupon, the link.
     """
     assert transaction.checkout_session_id is not None
     session = await store.lock(block, transaction.scope, transaction.checkout_session_id)
-    attempt = await store.find_attempt(block, transaction.scope, transaction.transaction_id)
+    attempt = await attempt_store.find_attempt(block, transaction.scope, transaction.transaction_id)
     assert session is not None, "a payment's session was written before it"
     assert attempt is not None, "a payment of a session is written down as one"
     if was is transaction.status is Status.CANCELLED:
         # A superseded code can be paid no longer.
-        await _free_coupon(block, attempt)
+        await _let_go(block, session, attempt)
         return
     session = replace(session, state_version=session.state_version + 1, updated_at=now)
     moved = [SessionStatus.AWAITING_PAYMENT] if session.status is SessionStatus.OPEN else []
     if transaction.status is Status.PAID and attempt.paid_at is None:
-        await _take_payment(block, session, attempt, moved, now=now)
+        await _take_payment(block, session, attempt, transaction, moved, now=now)
         return
     if transaction.status in {Status.FAILED, Status.CANCELLED}:
         if not _may_still_be_paid(transaction, now):
-            await _free_coupon(block, attempt)
+            await _let_go(block, session, attempt)
         session = _after_end(session, transaction)
     # What is over stays so, unless money comes.
     await write(block, session, moved if session.status in PAYABLE else [], now=now)
@@ -56,13 +56,19 @@ async def _take_payment(
     block: Connection,
     session: Session,
     attempt: Attempt,
+    transaction: Transaction,
     moved: Sequence[SessionStatus],
     *,
     now: datetime,
 ) -> None:
     """Complete a session, in time or late; a second payment of it is flagged and kept."""
     is_extra = session.status is SessionStatus.COMPLETED
-    await _keep_coupon(block, attempt, is_extra=is_extra, now=now)
+    held = await attempt_store.find_place_holder(block, session)
+    if held is not None:
+        # The session has its place for good now.
+        await attempt_store.update_attempt(block, changed(held, holds_place=False))
+    kept = changed(attempt, holds_place=False)
+    await _keep_coupon(block, kept, is_extra=is_extra, now=now)
     if is_extra:
         await store.update(block, replace(session, extra_payments=session.extra_payments + 1))
         metrics.EXTRA_PAYMENTS.inc()
@@ -70,7 +76,15 @@ async def _take_payment(
             "session paid twice", session=session.session_id, transaction=attempt.transaction_id
         )
         return
-    unpaid = await store.list_unpaid(block, session)
+    if session.link_id is not None:
+        await link_store.count_payment(
+            block,
+            session.company_id,
+            session.link_id,
+            amount=transaction.amount,
+            places_held=int(held is not None),
+        )
+    unpaid = await attempt_store.list_unpaid(block, session)
     coupon = attempt.coupon
     completed = replace(
         session,
@@ -105,15 +119,25 @@ def _may_still_be_paid(transaction: Transaction, now: datetime) -> bool:
     return is_superseded and transaction.due_at is not None and now < transaction.due_at
 
 
+async def _let_go(block: Connection, session: Session, attempt: Attempt) -> None:
+    """Give back what a payment holds that nobody can make any more."""
+    freed = changed(attempt, holds_place=False)
+    await _free_coupon(block, freed)
+    if attempt.holds_place and attempt.paid_at is None:
+        assert session.link_id is not None, "only links have places"
+        await attempt_store.update_attempt(block, changed(freed, holds_coupon=False))
+        await link_store.release_place(block, session.company_id, session.link_id)
+
+
 async def _free_coupon(block: Connection, attempt: Attempt) -> None:
     """Give a redemption back, unless another code of the session can still be paid with it."""
     if not attempt.holds_coupon or attempt.paid_at is not None:
         return
     assert attempt.coupon is not None
-    await store.update_attempt(block, changed(attempt, holds_coupon=False))
-    heir = await store.find_heir(block, attempt)
+    await attempt_store.update_attempt(block, changed(attempt, holds_coupon=False))
+    heir = await attempt_store.find_heir(block, attempt)
     if heir is not None:
-        await store.update_attempt(block, changed(heir, holds_coupon=True))
+        await attempt_store.update_attempt(block, changed(heir, holds_coupon=True))
         return
     await catalogue_store.add_redemptions(block, attempt.company_id, attempt.coupon.coupon_id, -1)
 
@@ -125,13 +149,13 @@ async def _keep_coupon(
     coupon = attempt.coupon
     if coupon is not None and not attempt.holds_coupon:
         scope = Scope(attempt.company_id, attempt.environment)
-        held = await store.find_holder(block, scope, attempt.session_id, coupon.coupon_id)
+        held = await attempt_store.find_holder(block, scope, attempt.session_id, coupon.coupon_id)
         if held is not None:
-            await store.update_attempt(block, changed(held, holds_coupon=False))
+            await attempt_store.update_attempt(block, changed(held, holds_coupon=False))
         else:
             await catalogue_store.add_redemptions(block, attempt.company_id, coupon.coupon_id, 1)
     paid = changed(attempt, holds_coupon=coupon is not None, is_extra=is_extra, paid_at=now)
-    await store.update_attempt(block, paid)
+    await attempt_store.update_attempt(block, paid)
 
 
 async def write(

@@ -7,21 +7,16 @@ from typing import Final
 import msgspec
 
 from vintem.brazil.installments import CardInterest
-from vintem.checkout.model import (
-    Appearance,
-    Banner,
-    Merchant,
-    PaymentLink,
-    PublicSession,
-    Template,
-    Theme,
-)
-from vintem.checkout.store import session_of
+from vintem.checkout.link import PaymentLink
+from vintem.checkout.model import Appearance, Banner, Merchant, PublicSession, Template, Theme
+from vintem.checkout.store import methods_of, session_of
 from vintem.runtime.db import Connection, Row
 from vintem.transactions.joined import PAYMENT_COLUMNS, payment_in
-from vintem.transactions.model import PaymentMethod
 
 _banners: Final = msgspec.json.Decoder(type=tuple[Banner, ...]).decode
+
+SessionKey = tuple[int, str]
+"""The company of a session, and the session's id."""
 
 MERCHANT_COLUMNS: Final = """
     c.company_id as merchant_id, c.public_id, c.name as company_name, c.legal_name, c.document,
@@ -38,10 +33,7 @@ APPEARANCE_COLUMNS: Final = """
 # index that begins with the company would seem as good: only the primary key has this order.
 FIND_PUBLIC: Final = f"""
 select s.*, {MERCHANT_COLUMNS}, {APPEARANCE_COLUMNS}, {PAYMENT_COLUMNS}
-from unnest($1::bytea[]) as d (digest)
-cross join lateral (
-    select * from checkout_session_token where token_digest = d.digest limit 1
-) as k
+from unnest($1::bigint[], $2::text[]) as k (company_id, session_id)
 cross join lateral (
     select * from checkout_session
     where company_id = k.company_id and session_id between k.session_id and k.session_id
@@ -61,15 +53,33 @@ left join lateral (
 """  # noqa: S608 - put together from constants
 
 
-async def find_public(db: Connection, digest: bytes, *, now: datetime) -> PublicSession | None:
-    """Find all that is shown of a session by the digest of its token."""
-    row = await db.fetchrow(FIND_PUBLIC, [digest])
+async def find_sessions(db: Connection, digests: Sequence[bytes]) -> Mapping[bytes, SessionKey]:
+    """Find whose sessions tokens are, and which; that never changes.
+
+    A statement of its own: the directory may be on another machine than the company.
+    """
+    rows = await db.fetch(
+        """
+        select k.* from unnest($1::bytea[]) as d (digest)
+        cross join lateral (
+            select * from checkout_session_token where token_digest = d.digest limit 1
+        ) as k
+        """,
+        digests,
+    )
+    return {row["token_digest"]: (row["company_id"], row["session_id"]) for row in rows}
+
+
+async def find_public(db: Connection, key: SessionKey, *, now: datetime) -> PublicSession | None:
+    """Find all that is shown of a session."""
+    row = await db.fetchrow(FIND_PUBLIC, [key[0]], [key[1]])
     return None if row is None else public_of(row, now=now)
 
 
-async def find_public_rows(db: Connection, digests: Sequence[bytes]) -> Mapping[bytes, Row]:
+async def find_public_rows(db: Connection, keys: Sequence[SessionKey]) -> Mapping[bytes, Row]:
     """Find all that is shown of several sessions, not yet read, by the digests of their tokens."""
-    return {row["token_digest"]: row for row in await db.fetch(FIND_PUBLIC, digests)}
+    companies, sessions = [key[0] for key in keys], [key[1] for key in keys]
+    return {row["token_digest"]: row for row in await db.fetch(FIND_PUBLIC, companies, sessions)}
 
 
 def public_of(row: Row, *, now: datetime) -> PublicSession:
@@ -117,7 +127,7 @@ def merchant_of(row: Row) -> Merchant:
         name=row["company_name"],
         display_name=row["company_display_name"] or row["company_name"],
         is_suspended=row["company_status"] == "suspended",
-        payment_methods=_methods(row["payment_methods"]),
+        payment_methods=methods_of(row["payment_methods"]),
         card_interest=CardInterest(
             monthly_rate_basis_points=row["card_interest_basis_points"],
             free_installments=row["card_free_installments"],
@@ -169,12 +179,16 @@ def link_of(row: Row) -> PaymentLink:
         quantity=row["quantity"],
         success_url=row["success_url"],
         cancel_url=row["cancel_url"],
+        message=row["message"],
         inactive_message=row["inactive_message"],
         is_active=row["is_active"],
         ends_at=row["ends_at"],
+        payment_methods=methods_of(row["offered_methods"]),
+        installments_max=row["installments_max"],
+        coupon_id=row["coupon_id"],
+        payments_max=row["payments_max"],
+        payments_held=row["payments_held"],
+        payments_made=row["payments_made"],
+        revenue=row["revenue"],
+        copied_from=row["copied_from"],
     )
-
-
-def _methods(names: Sequence[str]) -> Sequence[PaymentMethod]:
-    """Name the methods in one order, whichever way they were written down."""
-    return tuple(each for each in PaymentMethod if each in names)

@@ -49,7 +49,16 @@ class SessionReader:
     async def _read_many(
         self, db: Connection, digests: Sequence[bytes]
     ) -> Sequence[PublicSession | None]:
-        rows = await public_store.find_public_rows(db, list(set(digests)))
+        asked = set(digests)
+        keys = [
+            (kept[1].session.company_id, kept[1].session.session_id)
+            for digest in asked
+            if (kept := self._kept.get(digest)) is not None
+        ]
+        if len(keys) < len(asked):
+            unknown = [digest for digest in asked if digest not in self._kept]
+            keys += (await public_store.find_sessions(db, unknown)).values()
+        rows = await public_store.find_public_rows(db, keys)
         found: dict[bytes, PublicSession] = {}
         for digest, row in rows.items():
             values = row_values(row)

@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from vintem.checkout import attempts, catalogue_store, moves, public_store, store
+from vintem.checkout import attempt_store, attempts, catalogue_store, moves, public_store, store
 from vintem.checkout.attempts import NewAttempt, lock_with_payment, refuse_over
+from vintem.checkout.link import PaymentLink
 from vintem.checkout.model import (
     COUPON_LOCK,
     SESSION_LIFETIME,
@@ -20,7 +21,6 @@ from vintem.checkout.model import (
     Coupon,
     LineItem,
     Merchant,
-    PaymentLink,
     PublicSession,
     Session,
     SessionStatus,
@@ -38,7 +38,7 @@ from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
 from vintem.transactions import moves as payment_moves
 from vintem.transactions.batches import Created, Creation
-from vintem.transactions.model import Status, StatusReason, Transaction
+from vintem.transactions.model import PaymentMethod, Status, StatusReason, Transaction
 from vintem.transactions.service import Transactions
 from vintem.webhooks import service as webhooks
 
@@ -69,6 +69,8 @@ class NewSession(msgspec.Struct, frozen=True):
     postback_url: str | None = None
     metadata: Mapping[str, str | int | float | bool | None] = msgspec.field(default_factory=dict)
     link_id: str | None = None
+    offered_methods: Sequence[PaymentMethod] = ()
+    installments_limit: int | None = None
     correlation_id: str = ""
 
 
@@ -92,7 +94,7 @@ async def create_session(
     check_total(amounts)
     coupon = None
     if wanted.coupon_code is not None:
-        applied = await _usable(database, scope, wanted.coupon_code, amounts, now=now)
+        applied = await _usable(database, scope, wanted.coupon_code, amounts, line_items, now=now)
         if applied is None:
             raise Refusal(ErrorCode.COUPON_INVALID)
         coupon, amounts = applied
@@ -122,6 +124,8 @@ async def create_session(
         postback_url=wanted.postback_url,
         metadata=wanted.metadata,
         buyer_sealed=None if wanted.buyer is None else seal_buyer(sealer, wanted.buyer),
+        offered_methods=wanted.offered_methods,
+        installments_limit=wanted.installments_limit,
     )
 
     async def insert(block: Connection) -> bool:
@@ -168,20 +172,25 @@ async def open_link(
     correlation_id: str = "",
 ) -> Opened:
     """Open a session for a buyer who came by a payment link."""
-    if not link.is_active_at(now):
+    if not link.is_open_at(now):
         raise Refusal(ErrorCode.PAYMENT_LINK_INACTIVE)
+    scope, coupon = Scope(link.company_id, link.environment), None
+    if link.coupon_id is not None:
+        coupon = await catalogue_store.find_coupon(database, scope, link.coupon_id)
     wanted = NewSession(
-        scope=Scope(link.company_id, link.environment),
+        scope=scope,
         items=[WantedItem(link.product_id, link.quantity)],
         success_url=link.success_url,
         cancel_url=link.cancel_url,
         buyer=buyer,
         link_id=link.link_id,
+        coupon_code=None if coupon is None else coupon.code,
+        offered_methods=link.payment_methods,
+        installments_limit=link.installments_max,
         correlation_id=correlation_id,
     )
     try:
-        intent = payment_moves.generated_intent()
-        return await create_session(database, sealer, wanted, intent, now=now)
+        return await _create_by_link(database, sealer, wanted, now=now)
     except Refusal as refusal:
         if refusal.code is ErrorCode.PRODUCT_NOT_FOUND:
             # What it sells is not sold any more.
@@ -189,14 +198,31 @@ async def open_link(
         raise
 
 
+async def _create_by_link(
+    database: Database, sealer: Sealer, wanted: NewSession, *, now: datetime
+) -> Opened:
+    """Open a session of a link; one whose coupon is over is sold without it."""
+    intent = payment_moves.generated_intent()
+    try:
+        return await create_session(database, sealer, wanted, intent, now=now)
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.COUPON_INVALID:
+            raise
+    without = replace(wanted, coupon_code=None)
+    return await create_session(database, sealer, without, intent, now=now)
+
+
 async def read_public(db: Connection, token: str, now: datetime) -> PublicSession | None:
-    """Read all that is shown of a session, in one round trip; nothing for an unknown token."""
-    return await public_store.find_public(db, digest_of(token), now=now)
+    """Read all that is shown of a session; nothing for an unknown token."""
+    digest = digest_of(token)
+    key = (await public_store.find_sessions(db, [digest])).get(digest)
+    return None if key is None else await public_store.find_public(db, key, now=now)
 
 
 async def read_again(db: Connection, session: Session, now: datetime) -> PublicSession:
     """Read all that is shown of a session that was found before."""
-    found = await public_store.find_public(db, session.token_digest, now=now)
+    key = session.company_id, session.session_id
+    found = await public_store.find_public(db, key, now=now)
     assert found is not None, "sessions are never deleted"
     return found
 
@@ -216,7 +242,7 @@ async def pay(
     """
     made = creation.new.transaction
     assert made.checkout_session_id == session.session_id
-    attempt = NewAttempt(session, made, intent, buyer_sealed)
+    attempt = NewAttempt(session, made, intent, buyer_sealed, creation.new.document_digest)
     begin = attempts.begin(attempt, now=now)
     # The payment has a key of its own: a buyer's is about the session, not about the company.
     own = Intent(made.idempotency_key, intent.source, made.fingerprint)
@@ -241,7 +267,7 @@ async def apply_coupon(
             return locked
         whole = replace(locked.amounts, discount=0)
         applied = await _usable(
-            block, locked.scope, code, whole, now=now, session_id=locked.session_id
+            block, locked.scope, code, whole, locked.line_items, now=now, session=locked
         )
         if applied is None:
             # Told after the commit: a wrong code counts.
@@ -370,25 +396,32 @@ async def _usable(
     scope: Scope,
     code: str,
     amounts: Amounts,
+    line_items: Sequence[LineItem],
     *,
     now: datetime,
-    session_id: str = "",
+    session: Session | None = None,
 ) -> Applied | None:
     """Price amounts with the coupon of a code; nothing when there is none that may be used."""
     kept_code = normal_code(code)
     if kept_code is None:
         return None
     coupon = await catalogue_store.find_coupon_by_code(db, scope, kept_code)
-    if coupon is not None and await store.find_holder(db, scope, session_id, coupon.coupon_id):
-        # What the session holds itself is left for it.
-        coupon = replace(coupon, redemptions=coupon.redemptions - 1)
-    if coupon is None or not coupon.is_usable(amounts.subtotal, now=now):
+    if coupon is None:
         return None
-    return _priced(coupon, amounts)
+    if session is not None:
+        if await attempt_store.find_holder(db, scope, session.session_id, coupon.coupon_id):
+            # What the session holds itself is left for it.
+            coupon = replace(coupon, redemptions=coupon.redemptions - 1)
+        payer = await attempt_store.find_payer(db, session)
+        if await attempts.is_used_up_by(db, session, coupon, payer):
+            return None
+    if not coupon.is_usable(amounts.subtotal, now=now):
+        return None
+    return _priced(coupon, amounts, line_items)
 
 
-def _priced(coupon: Coupon, amounts: Amounts) -> Applied | None:
-    discount = coupon.discount_of(amounts)
+def _priced(coupon: Coupon, amounts: Amounts, line_items: Sequence[LineItem]) -> Applied | None:
+    discount = coupon.discount_of(amounts, line_items)
     if discount == 0:
         return None
     applied = AppliedCoupon(coupon.coupon_id, coupon.code, coupon.discount_type, discount)

@@ -1,7 +1,6 @@
-"""The SQL of sessions and of the payments that are tried for them."""
+"""The SQL of sessions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -15,31 +14,13 @@ from vintem.checkout.model import (
     Session,
     SessionStatus,
 )
-from vintem.kit.intent import Intent
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
+from vintem.transactions.model import PaymentMethod
 
 _encode: Final = msgspec.json.Encoder().encode
 _line_items: Final = msgspec.json.Decoder(type=tuple[LineItem, ...]).decode
 _metadata: Final = msgspec.json.Decoder(type=Mapping[str, str | int | float | bool | None]).decode
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A payment that was tried for a session."""
-
-    company_id: int
-    transaction_id: str
-    environment: str
-    session_id: str
-    idempotency_key: str
-    fingerprint: bytes
-    coupon: AppliedCoupon | None
-    holds_coupon: bool
-    """Whether it counts as one of its coupon's redemptions; of those unpaid, one a session does."""
-    is_extra: bool
-    created_at: datetime
-    paid_at: datetime | None
 
 
 async def insert(db: Connection, session: Session) -> bool:
@@ -52,10 +33,11 @@ async def insert(db: Connection, session: Session) -> bool:
             link_id, appearance_version, line_items, subtotal_amount, discount_amount,
             shipping_amount, additional_amount, total_amount, coupon_id, coupon_code,
             coupon_discount_type, success_url, cancel_url, external_ref, postback_url, metadata,
-            buyer_sealed, idempotency_key, fingerprint, created_at, updated_at, expires_at, due_at
+            buyer_sealed, idempotency_key, fingerprint, created_at, updated_at, expires_at, due_at,
+            offered_methods, installments_limit
         ) values (
             $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-            $20, $21, $22, $23, $24, $25, $26, $27, $27, $28, $28
+            $20, $21, $22, $23, $24, $25, $26, $27, $27, $28, $28, $29, $30
         )
         on conflict do nothing returning true
         """,
@@ -87,6 +69,8 @@ async def insert(db: Connection, session: Session) -> bool:
         session.fingerprint,
         session.created_at,
         session.expires_at,
+        list(session.offered_methods),
+        session.installments_limit,
     )
     if found:
         await db.execute(
@@ -260,157 +244,6 @@ async def list_left_over(
     return [session_of(row) for row in rows]
 
 
-async def wait_briefly(block: Connection, *, milliseconds: int) -> None:
-    """Let a block give up soon where others hold what it wants."""
-    await block.execute("select set_config('lock_timeout', $1, true)", f"{milliseconds}ms")
-
-
-async def insert_attempt(db: Connection, attempt: Attempt) -> None:
-    """Add a payment that is tried for a session."""
-    coupon = attempt.coupon
-    await db.execute(
-        """
-        insert into checkout_payment (
-            company_id, transaction_id, environment, session_id, idempotency_key, fingerprint,
-            coupon_id, coupon_code, coupon_discount_type, discount_amount, holds_coupon, created_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-        """,
-        attempt.company_id,
-        attempt.transaction_id,
-        attempt.environment,
-        attempt.session_id,
-        attempt.idempotency_key,
-        attempt.fingerprint,
-        None if coupon is None else coupon.coupon_id,
-        None if coupon is None else coupon.code,
-        None if coupon is None else coupon.discount_type,
-        0 if coupon is None else coupon.applied_amount,
-        attempt.holds_coupon,
-        attempt.created_at,
-    )
-
-
-async def find_attempt(db: Connection, scope: Scope, transaction_id: str) -> Attempt | None:
-    """Find a payment that was tried for a session; whoever changes it holds the session."""
-    row = await db.fetchrow(
-        """
-        select * from checkout_payment
-        where company_id = $1 and transaction_id = $3 and environment = $2
-        """,
-        scope.company_id,
-        scope.environment,
-        transaction_id,
-    )
-    return None if row is None else _attempt(row)
-
-
-async def find_by_payment_key(
-    db: Connection, session: Session, idempotency_key: str
-) -> tuple[str, bytes] | None:
-    """Name the payment of a session that a key stands for, and what was asked for with it."""
-    row = await db.fetchrow(
-        """
-        select transaction_id, fingerprint from checkout_payment
-        where company_id = $1 and session_id = $2 and idempotency_key = $3
-        union all
-        select transaction_id, fingerprint from checkout_payment_key
-        where company_id = $1 and session_id = $2 and idempotency_key = $3
-        """,
-        session.company_id,
-        session.session_id,
-        idempotency_key,
-    )
-    return None if row is None else (row["transaction_id"], row["fingerprint"])
-
-
-async def insert_payment_key(
-    db: Connection, session: Session, intent: Intent, transaction_id: str, *, now: datetime
-) -> None:
-    """Let a key stand for a payment that another has made; whoever does holds the session."""
-    await db.execute(
-        """
-        insert into checkout_payment_key (
-            company_id, session_id, idempotency_key, environment, fingerprint, transaction_id,
-            created_at
-        ) values ($1, $2, $3, $4, $5, $6, $7)
-        """,
-        session.company_id,
-        session.session_id,
-        intent.key,
-        session.environment,
-        intent.fingerprint,
-        transaction_id,
-        now,
-    )
-
-
-async def find_holder(
-    db: Connection, scope: Scope, session_id: str, coupon_id: str
-) -> Attempt | None:
-    """Find the payment, not made yet, for which a session holds a redemption of a coupon."""
-    row = await db.fetchrow(
-        """
-        select * from checkout_payment
-        where company_id = $1 and environment = $2 and session_id = $3 and coupon_id = $4
-            and holds_coupon and paid_at is null
-        """,
-        scope.company_id,
-        scope.environment,
-        session_id,
-        coupon_id,
-    )
-    return None if row is None else _attempt(row)
-
-
-async def find_heir(db: Connection, attempt: Attempt) -> Attempt | None:
-    """Find another code of the same session and coupon that was superseded and can be paid yet."""
-    assert attempt.coupon is not None
-    row = await db.fetchrow(
-        """
-        select p.* from checkout_payment p join transaction t on t.company_id = p.company_id
-            and t.transaction_id = p.transaction_id
-        where p.company_id = $1 and p.session_id = $2 and p.coupon_id = $3 and p.paid_at is null
-            and p.transaction_id <> $4 and t.status = 'cancelled'
-            and t.status_reason = 'superseded' and t.due_at is not null
-        order by t.due_at desc limit 1
-        """,
-        attempt.company_id,
-        attempt.session_id,
-        attempt.coupon.coupon_id,
-        attempt.transaction_id,
-    )
-    return None if row is None else _attempt(row)
-
-
-async def update_attempt(db: Connection, attempt: Attempt) -> None:
-    """Write what became of a payment that was tried."""
-    await db.execute(
-        """
-        update checkout_payment set holds_coupon = $3, is_extra = $4, paid_at = $5
-        where company_id = $1 and transaction_id = $2
-        """,
-        attempt.company_id,
-        attempt.transaction_id,
-        attempt.holds_coupon,
-        attempt.is_extra,
-        attempt.paid_at,
-    )
-
-
-async def list_unpaid(db: Connection, session: Session) -> Sequence[str]:
-    """Name the payments of a session that were not made, in one order for all who lock them."""
-    rows = await db.fetch(
-        """
-        select transaction_id from checkout_payment
-        where company_id = $1 and session_id = $2 and paid_at is null
-        order by transaction_id
-        """,
-        session.company_id,
-        session.session_id,
-    )
-    return [row["transaction_id"] for row in rows]
-
-
 def session_of(row: Row) -> Session:
     """Read a session from its row."""
     return Session(
@@ -433,7 +266,7 @@ def session_of(row: Row) -> Session:
         expires_at=row["expires_at"],
         idempotency_key=row["idempotency_key"],
         fingerprint=row["fingerprint"],
-        coupon=_coupon(row),
+        coupon=coupon_of(row),
         link_id=row["link_id"],
         appearance_version=row["appearance_version"],
         success_url=row["success_url"],
@@ -453,10 +286,18 @@ def session_of(row: Row) -> Session:
         completed_at=row["completed_at"],
         cancelled_at=row["cancelled_at"],
         due_at=row["due_at"],
+        offered_methods=methods_of(row["offered_methods"]),
+        installments_limit=row["installments_limit"],
     )
 
 
-def _coupon(row: Row) -> AppliedCoupon | None:
+def methods_of(names: Sequence[str]) -> Sequence[PaymentMethod]:
+    """Name the methods in one order, whichever way they were written down."""
+    return tuple(each for each in PaymentMethod if each in names) if names else ()
+
+
+def coupon_of(row: Row) -> AppliedCoupon | None:
+    """Read the coupon of a session, or of a payment that was tried for one."""
     if row["coupon_id"] is None:
         return None
     return AppliedCoupon(
@@ -464,20 +305,4 @@ def _coupon(row: Row) -> AppliedCoupon | None:
         code=row["coupon_code"],
         discount_type=DiscountType(row["coupon_discount_type"]),
         applied_amount=row["discount_amount"],
-    )
-
-
-def _attempt(row: Row) -> Attempt:
-    return Attempt(
-        company_id=row["company_id"],
-        transaction_id=row["transaction_id"],
-        environment=row["environment"],
-        session_id=row["session_id"],
-        idempotency_key=row["idempotency_key"],
-        fingerprint=row["fingerprint"],
-        coupon=_coupon(row),
-        holds_coupon=row["holds_coupon"],
-        is_extra=row["is_extra"],
-        created_at=row["created_at"],
-        paid_at=row["paid_at"],
     )

@@ -1,6 +1,7 @@
 """The answers of the dashboard: a page, the way to another page, a refusal in words."""
 
 import zlib
+from dataclasses import replace
 from typing import Final
 
 from vintem.api.call import Call, Content, Header
@@ -21,6 +22,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     b" form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+_FRAMES_TOO: Final = b"; frame-src 'self'"
 HEADERS: Final[tuple[Header, ...]] = (
     (b"content-security-policy", _POLICY),
     (b"referrer-policy", b"same-origin"),
@@ -45,7 +47,13 @@ _WHY_NOT: Final = "Não foi possível concluir. Nada foi alterado."
 
 
 def page(
-    visit: Visit, template: str, *, title: str, status: int = 200, **context: object
+    visit: Visit,
+    template: str,
+    *,
+    title: str,
+    status: int = 200,
+    shows_frames: bool = False,
+    **context: object,
 ) -> Content:
     """Show a page inside the frame, with the menu of what the member may see."""
     context |= {
@@ -55,7 +63,11 @@ def page(
         "permissions": ROLE_PERMISSIONS[visit.member.role][visit.environment],
         "here": menu_path(visit.call.path.removeprefix(f"{ROOT}/{visit.environment}")),
     }
-    return html(visit.call, render(template, **context), status=status)
+    content = html(visit.call, render(template, **context), status=status)
+    if not shows_frames:
+        return content
+    policy = (b"content-security-policy", _POLICY + _FRAMES_TOO)
+    return replace(content, headers=(policy, *content.headers[1:]))
 
 
 def bare_page(

@@ -70,10 +70,8 @@ async def save_company(visit: Visit) -> Answer:
             "company",
             company.public_id,
             before=_kept(company.legal_name, storefront),
-            after={
-                **_kept(typed.legal_name or company.legal_name, changed),
-                "document_changed": document not in {None, company.document},
-            },
+            after=_kept(typed.legal_name or company.legal_name, changed)
+            | ({} if document in {None, company.document} else {"document_changed": True}),
         )
         # The company is the same in both environments.
         await trail.record(block, msgspec.structs.replace(act, environment=""))

@@ -1,5 +1,7 @@
 """Deliveries: what was sent to which address, what it answered, and sending it again."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -24,6 +26,7 @@ from vintem.webhooks.service import RESENT_AT_ONCE_MAX, Place
 from vintem.webhooks.signing import headers_of
 
 ROWS_MAX: Final = 50
+PLACE_CHARACTERS_MAX: Final = 40
 PING: Final = "ping"
 OUTCOMES: Final = (
     ("", "Todas"),
@@ -68,10 +71,15 @@ async def show_deliveries(visit: Visit) -> Answer:
     page_found = await webhooks.search_deliveries(
         visit.resources.database, _place(visit), wanted, rows_max=ROWS_MAX
     )
-    filters = msgspec.structs.asdict(msgspec.structs.replace(asked, after="", id=""))
+    filters = {
+        name: text
+        for name, text in msgspec.structs.asdict(asked).items()
+        if name not in {"id", "after"}
+    }
     older = ""
     if page_found.next_cursor is not None:
         older = visit.href("/deliveries", **filters, after=page_found.next_cursor.encode())
+    endpoints = await _endpoints(visit)
     return page(
         visit,
         "deliveries.html",
@@ -85,8 +93,9 @@ async def show_deliveries(visit: Visit) -> Answer:
         kinds=[("", "Todos"), *((kind, kind) for kind in (*EVENT_KINDS, PING))],
         endpoints=[
             ("", "Todos"),
-            *((each.endpoint_id, each.url) for each in await _endpoints(visit)),
+            *((each.endpoint_id, each.url) for each in endpoints),
         ],
+        place_of=partial(_place_of, {each.endpoint_id: each.url for each in endpoints}),
         is_unknown_id=bool(asked.id),
         can_resend_failed=wanted.sought is Sought.FAILED and bool(page_found.sightings),
         resent_max=RESENT_AT_ONCE_MAX,
@@ -200,6 +209,14 @@ def _without_persons(value: object) -> object:
 
 def _place(visit: Visit) -> Place:
     return Place(visit.member.company_id, visit.environment)
+
+
+def _place_of(urls: Mapping[str, str], delivery: Delivery) -> str:
+    """Where a delivery goes, in a few characters."""
+    if not is_id(delivery.endpoint_id, Prefix.WEBHOOK):
+        return "postbackUrl"
+    url = urls.get(delivery.endpoint_id)
+    return "Webhook excluído" if url is None else url.partition("://")[2][:PLACE_CHARACTERS_MAX]
 
 
 def _given(asked: Asked) -> dict[str, str]:

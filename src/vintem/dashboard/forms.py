@@ -34,19 +34,28 @@ def cleaned(text: str) -> str:
 
 async def read_form(call: Call, shape: type[FormT]) -> FormT:
     """Read a call's form: fields that nobody declared are refused, and so is one sent twice."""
+    return decode_form(await _read_fields(call), shape)
+
+
+async def read_csrf(call: Call) -> str:
+    """Read of a call's form only what tells which page has sent it."""
+    sent = [text for name, text in _parse(await _read_fields(call)) if name == "csrf"]
+    return sent[0] if len(sent) == 1 else ""
+
+
+async def _read_fields(call: Call) -> bytes:
     raw = await call.read_raw()
     media_type = raw.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if raw.body and media_type != FORM_MEDIA_TYPE:
         raise Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the form as a browser does.")
     if len(raw.body) > FORM_BYTES_MAX:
         raise Refusal(ErrorCode.PAYLOAD_TOO_LARGE)
-    return decode_form(raw.body, shape)
+    return raw.body
 
 
-def decode_form(raw: bytes, shape: type[FormT]) -> FormT:
-    """Turn what a browser sent into the fields of a shape."""
+def _parse(raw: bytes) -> list[tuple[str, str]]:
     try:
-        pairs = parse_qsl(
+        return parse_qsl(
             raw.decode("ascii"),
             keep_blank_values=True,
             strict_parsing=bool(raw),
@@ -55,8 +64,12 @@ def decode_form(raw: bytes, shape: type[FormT]) -> FormT:
         )
     except ValueError:
         raise Refusal(ErrorCode.VALIDATION_ERROR, "The form cannot be read.") from None
+
+
+def decode_form(raw: bytes, shape: type[FormT]) -> FormT:
+    """Turn what a browser sent into the fields of a shape."""
     kinds, texts = get_type_hints(shape), dict[str, list[str]]()
-    for name, text in pairs:
+    for name, text in _parse(raw):
         if name not in kinds:
             raise Refusal(ErrorCode.VALIDATION_ERROR, "The form has a field that is not known.")
         texts.setdefault(name, []).append(cleaned(text))

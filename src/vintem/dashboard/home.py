@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from vintem.api.call import Answer
-from vintem.checkout import catalogue
+from vintem.checkout import catalogue_listing
+from vintem.checkout.catalogue_listing import FIRST
 from vintem.companies import service as companies
 from vintem.companies.model import ApiKey
 from vintem.dashboard.answers import page
@@ -168,7 +169,9 @@ async def _tasks(visit: Visit) -> list[Task]:
             any(key.last_used_at is not None for key in await _keys(visit)),
         ),
         Task(
-            "Cadastre um produto", "/products", bool(await catalogue.list_products(database, scope))
+            "Cadastre um produto",
+            "/products",
+            bool(await catalogue_listing.list_products(database, scope, FIRST)),
         ),
         Task("Registre um webhook", "/webhooks", bool(await webhooks.list_health(database, place))),
         Task(

@@ -49,7 +49,7 @@ async def accept(call: Call) -> Answer:
     member = await find_member(call)
     if member is None or member.email != invitation.email:
         return await _page(call, invitation, status=403)
-    return await _join_as(call, invitation, member, form)
+    return await _join_as(call, invitation, member)
 
 
 async def _join_as_newcomer(call: Call, invitation: Invitation, form: JoinForm) -> Answer:
@@ -81,9 +81,9 @@ async def _join_as_newcomer(call: Call, invitation: Invitation, form: JoinForm) 
     return await enter(call, person)
 
 
-async def _join_as(call: Call, invitation: Invitation, member: SignedIn, form: JoinForm) -> Answer:
+async def _join_as(call: Call, invitation: Invitation, member: SignedIn) -> Answer:
     visit = Visit(call, member, Environment.TEST)
-    visit.check_csrf(form)
+    await visit.check_csrf()
     async with call.resources.database.atomic() as block:
         if not await team.accept_as(block, invitation, call.params["token"], member, now=call.now):
             raise Refusal(ErrorCode.NOT_FOUND)

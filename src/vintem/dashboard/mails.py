@@ -21,6 +21,13 @@ A senha do seu acesso ao painel acaba de ser alterada, e os outros aparelhos for
 
 Se não foi você, crie outra senha agora em {link} e avise quem administra a equipe."""
 
+_STEP_ENDED_SUBJECT: Final = "A verificação em duas etapas do painel Vintém foi desativada"
+_STEP_ENDED_TEXT: Final = """Olá, {name}.
+
+A verificação em duas etapas do seu acesso ao painel acaba de ser desativada: a senha basta.
+
+Se não foi você, crie outra senha agora em {link} e avise quem administra a equipe."""
+
 _INVITATION_SUBJECT: Final = "Convite para {company} no Vintém"
 _INVITATION_TEXT: Final = """Olá.
 
@@ -44,6 +51,12 @@ def tell_changed(call: Call, *, name: str, email: str) -> None:
     """Tell a person that their password was changed, in case it was somebody else."""
     text = _CHANGED_TEXT.format(name=name, link=f"{call.resources.public_url}{ROOT}/reset")
     call.resources.mail.send_later(to=email, subject=_CHANGED_SUBJECT, text=text)
+
+
+def tell_second_step_ended(call: Call, *, name: str, email: str) -> None:
+    """Tell a person that no code is asked for any more, in case it was somebody else."""
+    text = _STEP_ENDED_TEXT.format(name=name, link=f"{call.resources.public_url}{ROOT}/reset")
+    call.resources.mail.send_later(to=email, subject=_STEP_ENDED_SUBJECT, text=text)
 
 
 def invitation_link(call: Call, token: str) -> str:

@@ -96,6 +96,8 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
         if not visit.can(page.permission):
             return await deny(visit, "page", page.path, reason=page.permission)
         try:
+            if page.method == "POST":
+                await visit.check_csrf()
             return await page.handler(visit)
         except Refusal as refusal:
             return refusal_page(visit, refusal)

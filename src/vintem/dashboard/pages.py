@@ -5,9 +5,11 @@ from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
+    appearance,
     approvals,
     balance,
     company,
+    coupons,
     customers,
     deliveries,
     domains,
@@ -16,7 +18,9 @@ from vintem.dashboard import (
     invitations,
     keys,
     limits,
+    links,
     methods,
+    products,
     recovery,
     requests,
     sandbox,
@@ -53,12 +57,12 @@ PAGES: Final[tuple[Page, ...]] = (
     *sessions.PAGES,
     *customers.PAGES,
     *search.PAGES,
+    *products.PAGES,
+    *coupons.PAGES,
+    *links.PAGES,
+    *appearance.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
-    *company.PAGES,
-    *domains.PAGES,
-    *limits.PAGES,
-    *methods.PAGES,
     *team.PAGES,
     *trail.PAGES,
     *exports.PAGES,
@@ -68,6 +72,10 @@ PAGES: Final[tuple[Page, ...]] = (
     *requests.PAGES,
     *simulators.PAGES,
     *sandbox.PAGES,
+    *company.PAGES,
+    *limits.PAGES,
+    *methods.PAGES,
+    *domains.PAGES,
 )
 
 EXPORTS: Final[Mapping[str, AnyExport]] = {

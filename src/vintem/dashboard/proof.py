@@ -6,7 +6,7 @@ from vintem.dashboard.forms import Form
 from vintem.dashboard.visit import Visit
 from vintem.members import entry
 from vintem.members import service as members
-from vintem.members.entry import Verdict
+from vintem.members.model import Verdict
 
 _WRONG: Final = "A senha não confere."
 _TOO_MANY: Final = "Foram tentativas demais. Espere 15 minutos e tente de novo."

@@ -13,6 +13,7 @@ from vintem.dashboard.menu import MENU
 from vintem.dashboard.roles import ROLE_NAMES
 from vintem.dashboard.visit import ROOT, address
 from vintem.hosted import words
+from vintem.hosted.context import image_of
 from vintem.hosted.render import Minified
 from vintem.hosted.static_files import ICON
 from vintem.kit.clock import BUSINESS_ZONE
@@ -102,6 +103,7 @@ def _templates() -> jinja2.Environment:
         "day": day,
         "percent": words.percent,
         "copyable": copyable,
+        "kept_picture": image_of,
         "browser": browser,
     }
     environment.globals |= {

@@ -41,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     status: str = ""
     method: str = ""
-    path: str = ""
+    route: str = ""
     key: str = ""
     since: str = ""
     until: str = ""
@@ -66,7 +66,11 @@ async def show_requests(visit: Visit) -> Answer:
         rows_max=ROWS_MAX,
         now=visit.call.now,
     )
-    filters = msgspec.structs.asdict(msgspec.structs.replace(asked, after="", id=""))
+    filters = {
+        name: text
+        for name, text in msgspec.structs.asdict(asked).items()
+        if name not in {"id", "after"}
+    }
     keys = await _keys(visit)
     return page(
         visit,
@@ -116,7 +120,7 @@ def _filter(asked: Asked) -> CallFilter:
     return CallFilter(
         status_class=int(asked.status) if asked.status in {"2", "4", "5"} else None,
         method=asked.method if (asked.method, asked.method) in METHODS else "",
-        route=asked.path,
+        route=asked.route,
         key_id=asked.key,
         since=start_of(asked.since),
         until=end_of(asked.until),

@@ -10,7 +10,7 @@ from vintem.brazil.qr_picture import draw_svg
 from vintem.dashboard import next_page
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
-from vintem.dashboard.mails import tell_changed
+from vintem.dashboard.mails import tell_changed, tell_second_step_ended
 from vintem.dashboard.new_password import HINT, password_errors
 from vintem.dashboard.page import Page, sent, shown
 from vintem.dashboard.proof import ProofForm, code_errors, proof_errors
@@ -153,6 +153,7 @@ async def end_totp(visit: Visit) -> Answer:
     async with visit.resources.database.atomic() as block:
         await second_factor.end(block, person_id)
         await trail.record(block, visit.act("second-step.ended", "person", person_id))
+    tell_second_step_ended(visit.call, name=visit.member.name, email=visit.member.email)
     return go(visit.href("/security", said="totp-off"))
 
 

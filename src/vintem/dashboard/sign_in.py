@@ -16,8 +16,7 @@ from vintem.dashboard.visit import ROOT, Visit, act_of, address, query_of
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members import entry, second_factor
 from vintem.members import service as members
-from vintem.members.entry import Verdict
-from vintem.members.model import EMAIL_CHARACTERS_MAX, Permission, Person
+from vintem.members.model import EMAIL_CHARACTERS_MAX, Permission, Person, Verdict
 from vintem.members.passwords import CHARACTERS_MAX
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
@@ -88,8 +87,8 @@ async def sign_in(call: Call) -> Answer:
     )
     if knock.verdict is not Verdict.RIGHT:
         is_wrong = knock.verdict is Verdict.WRONG
-        if knock.person is not None:
-            await _note_refused(call, knock.person, reason=f"password {knock.verdict.value}")
+        if is_wrong and knock.person is not None:
+            await _note_refused(call, knock.person, reason="wrong password")
         await asyncio.sleep(refuse_at - asyncio.get_running_loop().time())
         return _form(
             call,
@@ -114,7 +113,7 @@ async def give_code(call: Call) -> Answer:
     person = await entry.keep_promise(database, sealer, form.promise, now=call.now)
     if person is None:
         return _form(call, wanted=wanted, error=_TOO_LATE, status=422)
-    is_right = await second_factor.check_code(
+    verdict = await second_factor.check_code(
         database,
         sealer,
         person,
@@ -122,8 +121,10 @@ async def give_code(call: Call) -> Answer:
         address=address_block(call.client_ip),
         now=call.now,
     )
-    if not is_right:
-        await _note_refused(call, person, reason="code wrong")
+    if verdict is Verdict.TOO_MANY:
+        return _form(call, wanted=wanted, error=_TOO_MANY, status=429)
+    if verdict is Verdict.WRONG:
+        await _note_refused(call, person, reason="wrong code")
         return _code_form(call, promise=form.promise, wanted=wanted, error=_WRONG_CODE, status=422)
     return await enter(call, person, wanted=wanted)
 

@@ -13,6 +13,7 @@ from vintem.dashboard.answers import page
 from vintem.dashboard.csv_file import Cell, Export, Source
 from vintem.dashboard.exporting import exported
 from vintem.dashboard.page import Page, shown
+from vintem.dashboard.roles import ROLE_NAMES
 from vintem.dashboard.subjects import WHOLE, is_seen, subjects_of, words_of
 from vintem.dashboard.typed import day_of
 from vintem.dashboard.visit import Visit
@@ -24,13 +25,6 @@ from vintem.trail.model import ActFilter, Link
 
 ROWS_AT_ONCE: Final = 500
 ONE_DAY: Final = timedelta(days=1)
-ROLE_WORDS: Final = {
-    Role.OWNER: "Proprietário",
-    Role.ADMIN: "Administrador",
-    Role.FINANCE: "Financeiro",
-    Role.DEVELOPER: "Desenvolvedor",
-    Role.SUPPORT: "Suporte",
-}
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -95,7 +89,7 @@ async def show_trail(visit: Visit) -> Answer:
             if is_seen(action, visit.member.role, may_see_all=is_whole)
         ],
         words_of=words_of,
-        role_words=ROLE_WORDS,
+        role_names=ROLE_NAMES,
         is_verified=is_verified,
         broken=await trail.verify(database, company_id) if is_verified else None,
     )
@@ -117,7 +111,7 @@ async def show_act(visit: Visit) -> Answer:
         title=words_of(act.action),
         act=act,
         changes=_changes(act),
-        role_words=ROLE_WORDS,
+        role_names=ROLE_NAMES,
     )
 
 
@@ -145,7 +139,7 @@ def _cells(act: Link) -> Sequence[Cell]:
         act.at,
         act.actor_name,
         act.actor_id,
-        ROLE_WORDS[Role(act.role)] if act.role in ROLE_WORDS else act.role,
+        ROLE_NAMES[Role(act.role)] if act.role in set(Role) else act.role,
         act.ip,
         act.environment,
         act.action,
@@ -215,9 +209,16 @@ def _changes(act: Link) -> list[Change]:
 
 
 def _said(values: dict[str, object], name: str) -> str:
-    if name not in values:
+    return _words_for(values.get(name))
+
+
+def _words_for(value: object) -> str:
+    if value is None:
         return ""
-    value = values[name]
+    if isinstance(value, bool):
+        return "sim" if value else "não"
+    if isinstance(value, list):
+        return ", ".join(_words_for(one) for one in value)
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

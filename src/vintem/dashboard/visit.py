@@ -11,7 +11,7 @@ import msgspec
 
 from vintem.api.call import Call
 from vintem.companies.model import Environment
-from vintem.dashboard.forms import Form, FormT, cleaned, read_form
+from vintem.dashboard.forms import FormT, cleaned, read_csrf, read_form
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
 from vintem.members.model import AGE_MAX, IDLE_MAX, Permission, SignedIn, may
@@ -77,14 +77,13 @@ class Visit:
         return hmac.digest(key, what.encode(), hashlib.sha256).hex()
 
     async def form(self, shape: type[FormT]) -> FormT:
-        """Read the form that was sent, or refuse one that no page of this visit has sent."""
-        sent = await read_form(self.call, shape)
-        self.check_csrf(sent)
-        return sent
+        """Read the form that was sent; whether a page of ours has sent it was looked at before."""
+        return await read_form(self.call, shape)
 
-    def check_csrf(self, sent: Form) -> None:
-        """Refuse a form that no page of this visit has sent."""
-        if not hmac.compare_digest(sent.csrf.encode(), self.csrf.encode()):
+    async def check_csrf(self) -> None:
+        """Refuse a form that no page of this visit has sent, before anything is done about it."""
+        sent = await read_csrf(self.call)
+        if not hmac.compare_digest(sent.encode(), self.csrf.encode()):
             raise Refusal(ErrorCode.ORIGIN_NOT_ALLOWED, "The form is of another page.")
 
     def act(

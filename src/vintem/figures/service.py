@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from vintem.figures import store
+from vintem.figures import customer_store, store
 from vintem.figures.model import (
     EVENTS_AT_ONCE_MAX,
     PAUSE_SECONDS_MAX,
@@ -137,8 +137,8 @@ async def list_customers(
 ) -> Sequence[Customer]:
     """A page of a company's buyers, those who bought last first."""
     if after is None:
-        return await store.list_customers(db, scope, before=before, rows_max=rows_max)
-    found = await store.list_customers_after(db, scope, after=after, rows_max=rows_max)
+        return await customer_store.list_customers(db, scope, before=before, rows_max=rows_max)
+    found = await customer_store.list_customers_after(db, scope, after=after, rows_max=rows_max)
     return found[::-1]
 
 
@@ -148,23 +148,23 @@ async def find_customer(db: Connection, scope: Scope, customer_id: str) -> Custo
         digest = bytes.fromhex(customer_id)
     except ValueError:
         return None
-    found = await store.find_customers(db, scope, [digest])
+    found = await customer_store.find_customers(db, scope, [digest])
     return found[0] if found and found[0].customer_id == customer_id else None
 
 
 async def find_by_document(db: Connection, scope: Scope, digest: bytes) -> Sequence[Customer]:
     """The buyer of a document."""
-    return await store.find_customers(db, scope, [digest])
+    return await customer_store.find_customers(db, scope, [digest])
 
 
 async def find_by_email(
     db: Connection, sealer: Sealer, scope: Scope, email: str
 ) -> Sequence[Customer]:
     """The buyers who have given an e-mail address."""
-    digests = await store.list_documents_of_email(
+    digests = await customer_store.list_documents_of_email(
         db, scope, _email_digest(sealer, scope, email), rows_max=CUSTOMERS_OF_EMAIL_MAX
     )
-    return await store.find_customers(db, scope, digests) if digests else ()
+    return await customer_store.find_customers(db, scope, digests) if digests else ()
 
 
 async def _count_stretch(
@@ -213,9 +213,9 @@ async def _count_customers(
 ) -> None:
     if not digests:
         return
-    found = await store.sum_customers(block, scope, sorted(digests))
-    await store.upsert_customers(block, scope, [customer for customer, _ in found])
-    await store.insert_emails(
+    found = await customer_store.sum_customers(block, scope, sorted(digests))
+    await customer_store.upsert_customers(block, scope, [customer for customer, _ in found])
+    await customer_store.insert_emails(
         block,
         scope,
         [

@@ -1,4 +1,4 @@
-"""The SQL of figures: how far is counted, the days, and the buyers."""
+"""The SQL of figures: how far is counted, and the days."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -10,14 +10,11 @@ from vintem.figures.model import (
     BEGINNING,
     FIELDS,
     PAUSE_SECONDS_MIN,
-    PAYMENTS_OF_CUSTOMER_MAX,
-    Customer,
     DayFigures,
     Figures,
     Stretch,
 )
 from vintem.kit.clock import BUSINESS_ZONE_NAME
-from vintem.kit.paging import Cursor
 from vintem.ledger.model import Scope
 from vintem.runtime.db import Connection, Row
 
@@ -158,7 +155,8 @@ async def count_events(
 
 
 # The first time that a payment enters a status its event is named after both. Each payment is
-# looked up by its key: the limit keeps the planner from reading all of a company's instead.
+# looked up by its key, whose order is asked for: the planner, which may believe a table to be all
+# but empty, would else read all of a company's payments for each.
 _SUM: Final = f"""
 with event as materialized (
     select entity_id, sequence, event_id, kind, created_at from webhook_event
@@ -170,17 +168,17 @@ fact as (
         e.sequence = 1 as is_created, split_part(e.event_id, ':', 3) as entered
     from event e cross join lateral (
         select payment_method, document_digest, amount from transaction
-        where company_id = $1 and transaction_id = e.entity_id limit 1
+        where company_id = $1 and transaction_id = e.entity_id order by transaction_id limit 1
     ) t
     where e.kind like 'transaction.%'
     union all
     select e.created_at, t.payment_method, t.document_digest, r.amount, false, 'REFUND'
     from event e cross join lateral (
         select transaction_id, amount from refund
-        where company_id = $1 and refund_id = e.entity_id limit 1
+        where company_id = $1 and refund_id = e.entity_id order by refund_id limit 1
     ) r cross join lateral (
         select payment_method, document_digest from transaction
-        where company_id = $1 and transaction_id = r.transaction_id limit 1
+        where company_id = $1 and transaction_id = r.transaction_id order by transaction_id limit 1
     ) t
     where e.kind = 'refund.completed'
 )
@@ -305,86 +303,6 @@ async def update_stretch(db: Connection, scope: Scope, stretch: Stretch) -> None
     )
 
 
-async def sum_customers(
-    db: Connection, scope: Scope, digests: Sequence[bytes]
-) -> Sequence[tuple[Customer, str]]:
-    """What buyers have bought by their newest payments, each with the record of the last one."""
-    rows = await db.fetch(
-        """
-        select d.document_digest, s.*, last.details
-        from unnest($3::bytea[]) as d (document_digest) cross join lateral (
-            select count(*) as payments, count(paid_at) as purchases,
-                coalesce(sum(amount) filter (where paid_at is not null), 0)::bigint as paid_cents,
-                coalesce(sum(refunded_amount), 0)::bigint as refunded_cents,
-                min(paid_at) as first_paid_at, max(paid_at) as last_paid_at,
-                max(created_at) as seen_at,
-                (array_agg(transaction_id order by created_at desc, transaction_id desc))[1]
-                    as last_transaction_id
-            from (
-                select transaction_id, amount, refunded_amount, paid_at, created_at
-                from transaction
-                where company_id = $1 and environment = $2 and document_digest = d.document_digest
-                order by created_at desc, transaction_id desc limit $4
-            ) as newest
-        ) s
-        join transaction last on last.company_id = $1
-            and last.transaction_id = s.last_transaction_id
-        """,
-        scope.company_id,
-        scope.environment,
-        list(digests),
-        PAYMENTS_OF_CUSTOMER_MAX + 1,
-    )
-    return [(_customer(row), row["details"]) for row in rows]
-
-
-async def upsert_customers(db: Connection, scope: Scope, customers: Sequence[Customer]) -> None:
-    """Write buyers as they were counted; the first purchase that was ever known stays the first."""
-    await db.execute(
-        """
-        insert into figures_customer as f (
-            company_id, environment, document_digest, last_transaction_id, seen_at, payments,
-            purchases, paid_cents, refunded_cents, first_paid_at, last_paid_at)
-        select $1, $2, d.* from unnest($3::bytea[], $4::text[], $5::timestamptz[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[]) as d
-        on conflict (company_id, environment, document_digest) do update
-        set last_transaction_id = excluded.last_transaction_id, seen_at = excluded.seen_at,
-            payments = excluded.payments, purchases = excluded.purchases,
-            paid_cents = excluded.paid_cents, refunded_cents = excluded.refunded_cents,
-            first_paid_at = least(f.first_paid_at, excluded.first_paid_at),
-            last_paid_at = excluded.last_paid_at
-        """,
-        scope.company_id,
-        scope.environment,
-        [each.document_digest for each in customers],
-        [each.last_transaction_id for each in customers],
-        [each.seen_at for each in customers],
-        [each.payments for each in customers],
-        [each.purchases for each in customers],
-        [each.paid_cents for each in customers],
-        [each.refunded_cents for each in customers],
-        [each.first_paid_at for each in customers],
-        [each.last_paid_at for each in customers],
-    )
-
-
-async def insert_emails(
-    db: Connection, scope: Scope, emails: Sequence[tuple[bytes, bytes]]
-) -> None:
-    """Remember which buyers have given which addresses."""
-    await db.execute(
-        """
-        insert into figures_customer_email (
-            company_id, environment, email_digest, document_digest)
-        select $1, $2, e.* from unnest($3::bytea[], $4::bytea[]) as e on conflict do nothing
-        """,
-        scope.company_id,
-        scope.environment,
-        [email for email, _ in emails],
-        [document for _, document in emails],
-    )
-
-
 async def list_days(
     db: Connection, scope: Scope, *, first: date, last: date
 ) -> Sequence[DayFigures]:
@@ -403,94 +321,6 @@ async def list_days(
     return [_day(row) for row in rows]
 
 
-async def list_customers(
-    db: Connection, scope: Scope, *, before: Cursor | None, rows_max: int
-) -> Sequence[Customer]:
-    """Buyers, those who bought last first."""
-    rows = await db.fetch(
-        """
-        select * from figures_customer
-        where company_id = $1 and environment = $2
-            and ($3::timestamptz is null or (seen_at, document_digest) < ($3, $4::bytea))
-        order by seen_at desc, document_digest desc limit $5
-        """,
-        scope.company_id,
-        scope.environment,
-        None if before is None else before.created_at,
-        b"" if before is None else bytes.fromhex(before.id),
-        rows_max,
-    )
-    return [_customer(row) for row in rows]
-
-
-async def list_customers_after(
-    db: Connection, scope: Scope, *, after: Cursor, rows_max: int
-) -> Sequence[Customer]:
-    """The buyers just before a page of the list, the last one first."""
-    rows = await db.fetch(
-        """
-        select * from figures_customer
-        where company_id = $1 and environment = $2 and (seen_at, document_digest) > ($3, $4)
-        order by seen_at, document_digest limit $5
-        """,
-        scope.company_id,
-        scope.environment,
-        after.created_at,
-        bytes.fromhex(after.id),
-        rows_max,
-    )
-    return [_customer(row) for row in rows]
-
-
-async def find_customers(
-    db: Connection, scope: Scope, digests: Sequence[bytes]
-) -> Sequence[Customer]:
-    """The buyers of documents."""
-    rows = await db.fetch(
-        """
-        select * from figures_customer
-        where company_id = $1 and environment = $2 and document_digest = any($3::bytea[])
-        order by seen_at desc, document_digest desc
-        """,
-        scope.company_id,
-        scope.environment,
-        list(digests),
-    )
-    return [_customer(row) for row in rows]
-
-
-async def list_documents_of_email(
-    db: Connection, scope: Scope, email_digest: bytes, *, rows_max: int
-) -> Sequence[bytes]:
-    """Whose address it is."""
-    rows = await db.fetch(
-        """
-        select document_digest from figures_customer_email
-        where company_id = $1 and environment = $2 and email_digest = $3
-        order by document_digest limit $4
-        """,
-        scope.company_id,
-        scope.environment,
-        email_digest,
-        rows_max,
-    )
-    return [row["document_digest"] for row in rows]
-
-
 def _day(row: Row) -> DayFigures:
     figures = Figures(*(row[field] for field in FIELDS))
     return DayFigures(row["day"], row["payment_method"], figures)
-
-
-def _customer(row: Row) -> Customer:
-    return Customer(
-        document_digest=row["document_digest"],
-        last_transaction_id=row["last_transaction_id"],
-        seen_at=row["seen_at"],
-        payments=row["payments"],
-        purchases=row["purchases"],
-        paid_cents=row["paid_cents"],
-        refunded_cents=row["refunded_cents"],
-        first_paid_at=row["first_paid_at"],
-        last_paid_at=row["last_paid_at"],
-    )

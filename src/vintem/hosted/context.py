@@ -82,6 +82,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     coupon: views.CouponBox | None = None
     coupon_applied_cents: int | None = None
     was_checked: bool = False
+    ends_soon: bool = False
 
 
 NOTHING_TOLD: Final = Told()
@@ -128,11 +129,11 @@ def page_of(
     is_open = isinstance(state, views.Open)
     coupon = (told.coupon or views.CouponBox()) if is_open else None
     return views.Page(
-        frame=_frame_of(public, visit), state=state, summary=_summary_of(public, coupon)
+        frame=_frame_of(public, visit, told), state=state, summary=_summary_of(public, coupon)
     )
 
 
-def _frame_of(public: PublicSession, visit: Visit) -> views.Frame:
+def _frame_of(public: PublicSession, visit: Visit, told: Told) -> views.Frame:
     state, session = public.page_state, public.session
     is_test = public.environment == Environment.TEST
     return views.Frame(
@@ -152,6 +153,7 @@ def _frame_of(public: PublicSession, visit: Visit) -> views.Frame:
             expires_in_seconds=public.expires_in_seconds,
         ),
         simulations=_SIMULATIONS.get(state, ()) if is_test else (),
+        ends_soon=told.ends_soon,
     )
 
 

@@ -18,6 +18,8 @@ class Question(NamedTuple):
     type: str = "text"
     is_optional: bool = False
     hint: str | None = None
+    missing: Problem | None = None
+    """What the script says of it instead while nothing is in it."""
 
 
 _DOCUMENT: Final = (
@@ -35,7 +37,7 @@ QUESTIONS: Final[Mapping[Field, Question]] = {
         Problem.EMAIL_INVALID,
         type="email",
     ),
-    Field.DOCUMENT: Question(_DOCUMENT, Problem.DOCUMENT_INVALID),
+    Field.DOCUMENT: Question(_DOCUMENT, Problem.DOCUMENT_INVALID, missing=Problem.DOCUMENT_MISSING),
     Field.PHONE: Question(
         'inputmode="tel" autocomplete="tel-national" data-mask="phone" data-check="phone"',
         Problem.PHONE_INVALID,
@@ -113,11 +115,13 @@ def _halves(language: Language, field: Field, question: Question) -> Halves:
     hint = ""
     if question.hint is not None:
         hint = Markup('<p class="hint">{}</p>').format(words[question.hint])
+    errors = f' data-error="{escape(words[f"problem.{question.problem}"])}"'
+    if question.missing is not None:
+        errors += f' data-missing="{escape(words[f"problem.{question.missing}"])}"'
     return Halves(
         f'<div class="field"><label for="f-{field}">{label}</label>'
         f'<input id="f-{field}" name="{field}" type="{question.type}" {question.attributes}'
-        f'{required} aria-describedby="f-{field}-e"'
-        f' data-error="{escape(words[f"problem.{question.problem}"])}"',
+        f'{required} aria-describedby="f-{field}-e"{errors}',
         f'>{hint}<p class="err" id="f-{field}-e">',
     )
 

@@ -7,14 +7,8 @@ from typing import Final
 from vintem.api.call import Access, Answer, Call, Header, Route
 from vintem.checkout import catalogue
 from vintem.checkout import service as checkout
-from vintem.checkout.model import (
-    PAYABLE,
-    SESSION_LIFETIME,
-    Appearance,
-    Merchant,
-    PaymentLink,
-    Product,
-)
+from vintem.checkout.link import PaymentLink
+from vintem.checkout.model import PAYABLE, SESSION_LIFETIME, Appearance, Merchant, Product
 from vintem.companies.model import Environment
 from vintem.hosted import views
 from vintem.hosted.context import brand_of, contact_of, image_of
@@ -39,7 +33,8 @@ async def show_link(call: Call) -> Answer:
     found = await _find(call)
     link, _, _ = found
     product = await _product_of(call, link)
-    if product is None or not link.is_active_at(call.now):
+    is_open = link.is_open_at(call.now) or await _begun_before(call, link) is not None
+    if product is None or not is_open:
         return _page(call, found, views.LinkInactive(message=link.inactive_message), status=GONE)
     return _page(call, found, _landing(call, link, product))
 
@@ -122,6 +117,7 @@ def _landing(call: Call, link: PaymentLink, product: Product) -> views.LinkLandi
             image=image,
         ),
         page_url=f"{public_url}/l/{link.public_token}",
+        message=link.message,
         image_url=None if image is None else f"{public_url}{image.url}",
     )
 

@@ -14,8 +14,9 @@ from vintem.hosted.buyer import looks_like_card
 from vintem.hosted.context import NOTHING_TOLD, Told
 from vintem.hosted.forms import Form, read_form
 from vintem.hosted.guard import check_page
+from vintem.hosted.headers import see_other
 from vintem.hosted.receipt import receipt_of
-from vintem.hosted.views import Action, CouponBox, CouponProblem, Simulation
+from vintem.hosted.views import TOLD, Action, CouponBox, CouponProblem, Simulation
 from vintem.hosted.visits import (
     RECEIPT,
     asked_of,
@@ -28,8 +29,13 @@ from vintem.hosted.visits import (
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.runtime.rate_limit import PublicLimit
 from vintem.transactions.model import PaymentMethod, Status
+from vintem.webhooks import service as webhooks
 
 TYPED_CODE_CHARACTERS_MAX: Final = 64
+HEARD: Final = 204
+NOT_YET: Final = 202
+
+_NOT_KEPT: Final[tuple[Header, ...]] = ((b"cache-control", b"no-store"),)
 
 _PDF_HEADERS: Final[tuple[Header, ...]] = (
     (b"cache-control", b"no-store"),
@@ -44,9 +50,12 @@ async def show_page(call: Call) -> Answer:
     """Show where a session stands."""
     public, asked = await find_session(call), asked_of(call)
     applied = _just_applied(public, asked.coupon)
+    ends_soon = _ends_soon(public, asked.simulated)
     told = NOTHING_TOLD
-    if asked.check or applied is not None:
-        told = Told(was_checked=bool(asked.check), coupon_applied_cents=applied)
+    if asked.check or applied is not None or ends_soon:
+        told = Told(
+            was_checked=bool(asked.check), coupon_applied_cents=applied, ends_soon=ends_soon
+        )
     return await page_answer(call, public, told=told, is_fragment=bool(asked.f))
 
 
@@ -58,6 +67,11 @@ def _just_applied(public: PublicSession, said: str) -> int | None:
     return 0 if said == "removed" and coupon is None else None
 
 
+def _ends_soon(public: PublicSession, said: str) -> bool:
+    is_short = public.expires_in_seconds <= rehearsal.SESSION_LEFT.total_seconds()
+    return said == Simulation.SESSION_EXPIRED and is_short
+
+
 async def send_receipt(call: Call) -> Answer:
     """Send the receipt of a session that is paid."""
     public = await find_session(call)
@@ -65,6 +79,19 @@ async def send_receipt(call: Call) -> Answer:
     if content is None:
         return to_page(call, call.params["token"])
     return Content(content, "application/pdf", headers=_PDF_HEADERS)
+
+
+async def is_told(call: Call) -> Answer:
+    """Say whether the shop has heard that a session is paid, so that nobody arrives before."""
+    public = await find_session(call)
+    session, payment = public.session, public.payment
+    is_heard = public.page_state is PageState.PAID and await webhooks.is_told(
+        call.resources.database,
+        session.company_id,
+        session.environment,
+        [session.session_id, *([] if payment is None else [payment.transaction_id])],
+    )
+    return Content(b"", "text/plain", HEARD if is_heard else NOT_YET, _NOT_KEPT)
 
 
 async def go_to_page(call: Call) -> Answer:
@@ -171,6 +198,9 @@ async def restart(call: Call) -> Answer:
             raise Refusal(ErrorCode.COMPANY_SUSPENDED)  # noqa: TRY301 - told like the others
         link = await catalogue.find_link(resources.database, session.scope, session.link_id)
         assert link is not None, "links are never deleted"
+        if not link.is_open_at(call.now):
+            # Its own page says that it is over.
+            return see_other(f"/l/{link.public_token}")
         opened = await checkout.open_link(
             resources.database,
             resources.sealer,
@@ -195,7 +225,8 @@ async def simulate(call: Call) -> Answer:
             await _simulate(call, public, Simulation(to))
     except Refusal as refusal:
         return await answer_refusal(call, refusal, Told())
-    return to_page(call, call.params["token"])
+    also = f"simulated={to}" if to == Simulation.SESSION_EXPIRED else ""
+    return to_page(call, call.params["token"], also=also)
 
 
 _STATUS_OF: Final = {
@@ -251,6 +282,7 @@ def _post(action: Action, handler: Handler, summary: str) -> tuple[Route, Route]
 ROUTES: Final = (
     _get("/s/{token}", show_page, "The page of a session"),
     _get(f"/s/{{token}}/{RECEIPT}", send_receipt, "The receipt of a paid session"),
+    _get(f"/s/{{token}}/{TOLD}", is_told, "Whether the shop has heard of the payment"),
     *_post(Action.PAY, payments.pay, "Pay a session"),
     *_post(Action.NEW_PIX, payments.make_new_pix, "Make another PIX code"),
     *_post(Action.COUPON, apply_coupon, "Apply a coupon"),

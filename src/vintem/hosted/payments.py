@@ -26,6 +26,7 @@ from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent, IntentSource, fingerprint
 from vintem.runtime.rate_limit import PublicLimit
+from vintem.transactions import card_tokens
 from vintem.transactions.model import PaymentMethod, Status
 
 UNPROCESSABLE: Final = 422
@@ -55,7 +56,7 @@ async def pay(call: Call) -> Answer:
             return await _ask_again(call, public, msgspec.structs.replace(told, errors=buyer))
         intent = _intent_of(call, form)
         order = await _order_of(call, public, buyer, intent)
-        paid = await _pay(call, public, order, intent)
+        paid = await _pay_with(call, public, order, intent)
     except Refusal as refusal:
         if refusal.code is ErrorCode.RATE_LIMIT_EXCEEDED:
             told = await _typed_in_vain(call)
@@ -148,6 +149,20 @@ def _intent_of(call: Call, form: PayForm) -> Intent:
         body=msgspec.json.encode(seen),
     )
     return Intent(form.form_nonce, IntentSource.CLIENT, digest)
+
+
+async def _pay_with(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:
+    """Pay; a card that nothing was paid with is not kept until its token is too old."""
+    is_used = False
+    try:
+        paid = await _pay(call, public, order, intent)
+        is_used = not paid.is_replay
+    finally:
+        if order.card is not None and order.card.token != NO_TOKEN and not is_used:
+            resources, scope = call.resources, public.session.scope
+            token = order.card.token
+            await card_tokens.forget(resources.database, resources.sealer, scope, token, call.now)
+    return paid
 
 
 async def _pay(call: Call, public: PublicSession, order: PayBody, intent: Intent) -> Paid:

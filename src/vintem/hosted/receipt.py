@@ -61,7 +61,7 @@ def sheet_of(public: PublicSession, language: Language) -> ReceiptSheet:
         ],
         footer=say["page.powered"],
         made_at=paid.paid_at,
-        test_mark=say["test.banner"] if public.environment == "test" else "",
+        test_mark=say["test.receipt"] if public.environment == "test" else "",
     )
 
 

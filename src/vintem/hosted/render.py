@@ -78,6 +78,11 @@ def render_page(page: Page) -> bytes:
     return _give(page, "page.html")
 
 
+def draw_page(page: Page) -> bytes:
+    """Write a whole page that is not worth keeping for others."""
+    return _render("page.html", page)
+
+
 def render_fragment(page: Page) -> bytes:
     """Write only the title and the main part, which the script puts in place of the old ones."""
     return _give(page, "fragment.html")
@@ -195,6 +200,7 @@ def _templates(language: Language) -> jinja2.Environment:
         "state_choices": _state_choices,
         "Method": views.Method,
         "Action": views.Action,
+        "TOLD": views.TOLD,
         "SLOW_SECONDS": SLOW_SECONDS,
         "COUNTDOWN_SECONDS": COUNTDOWN_SECONDS,
     }

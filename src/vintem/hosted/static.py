@@ -56,5 +56,6 @@ ROUTES: Final = (
         group="Pages",
         access=Access.PUBLIC,
         is_described=False,
+        is_quiet=True,
     ),
 )

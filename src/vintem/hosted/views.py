@@ -6,7 +6,7 @@ Amounts are cents, moments are UTC, and the rendering writes both for the reader
 from collections.abc import Sequence
 from datetime import date, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -108,6 +108,7 @@ class Notice(StrEnum):
     PIX_ATTEMPTS_EXCEEDED = "pix_attempts_exceeded"
     METHOD_UNAVAILABLE = "method_unavailable"
     STORE_UNAVAILABLE = "store_unavailable"
+    LINK_FULL = "link_full"
     FORM_STALE = "form_stale"
     TRY_AGAIN = "try_again"
 
@@ -118,6 +119,10 @@ class CouponProblem(StrEnum):
     INVALID = "invalid"
     LOCKED = "locked"
     TOO_MANY_ATTEMPTS = "too_many_attempts"  # says CouponBox.wait_seconds
+
+
+TOLD: Final = "told"
+"""What a paid page asks before it leaves: 204 once the shop has heard, 202 before."""
 
 
 class Action(StrEnum):
@@ -246,6 +251,8 @@ class Frame(View, frozen=True, kw_only=True):
     poll: Poll | None = None
     simulations: Sequence[Simulation] = ()
     """Empty outside the test environment."""
+    ends_soon: bool = False
+    """The simulator was asked just now to end the session, and will."""
 
 
 class FieldError(View, frozen=True, kw_only=True):

@@ -46,6 +46,7 @@ class Asked(msgspec.Struct, frozen=True):
     f: str = ""
     check: str = ""
     coupon: str = ""
+    simulated: str = ""
 
 
 _NOTHING_ASKED: Final = Asked()

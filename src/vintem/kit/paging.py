@@ -154,7 +154,11 @@ def decode_cursor(text: str) -> Cursor:
 
 
 def pagination(
-    request: PageRequest, *, counted_rows: int, next_cursor: Cursor | None
+    request: PageRequest,
+    *,
+    counted_rows: int,
+    next_cursor: Cursor | None,
+    is_counted_in_part: bool = False,
 ) -> Pagination:
     """Describe the page served, given the rows of its list counted up to COUNTED_ROWS_MAX."""
     assert counted_rows >= 0
@@ -164,6 +168,6 @@ def pagination(
         page_size=request.page_size,
         total=total,
         total_pages=-(-total // request.page_size),
-        total_capped=counted_rows > TOTAL_MAX,
+        total_capped=counted_rows > TOTAL_MAX or is_counted_in_part,
         next_cursor=None if next_cursor is None else next_cursor.encode(),
     )

@@ -72,6 +72,22 @@ async def keep(
     return Picture(digest.hex(), drawn.width, drawn.height)
 
 
+async def copy(
+    db: Connection, name: str, *, company_id: int, source: str, target: str, now: datetime
+) -> None:
+    """Keep a picture that a company has in one environment in another one, too."""
+    picture = Picture.named(name)
+    assert picture is not None, "a picture is kept by its name"
+    await store.copy_picture(
+        db,
+        company_id=company_id,
+        digest=bytes.fromhex(picture.digest),
+        source=source,
+        target=target,
+        now=now,
+    )
+
+
 async def read(db: Connection, digest: str) -> bytes | None:
     """The bytes of a picture that is kept."""
     return await store.read_content(db, bytes.fromhex(digest))

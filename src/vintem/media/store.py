@@ -37,6 +37,27 @@ async def insert_picture(
     )
 
 
+async def copy_picture(
+    db: Connection, *, company_id: int, digest: bytes, source: str, target: str, now: datetime
+) -> None:
+    """Keep a picture of one environment in another one, too."""
+    await db.execute(
+        """
+        insert into media_picture (
+            company_id, environment, digest, width, height, content, created_at
+        )
+        select company_id, $4::text, digest, width, height, content, $5::timestamptz
+        from media_picture where company_id = $1 and digest = $2 and environment = $3
+        on conflict do nothing
+        """,
+        company_id,
+        digest,
+        source,
+        target,
+        now,
+    )
+
+
 async def read_content(db: Connection, digest: bytes) -> bytes | None:
     """The bytes of a picture, whosever it is."""
     content: bytes | None = await db.fetchval(

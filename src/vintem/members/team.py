@@ -58,16 +58,19 @@ async def make_owner(
         await store.insert_member(
             block, company_id=company_id, person_id=person.person_id, role=Role.OWNER, now=now
         )
+        person_id = person.person_id
+    else:
+        person_id = await create_person(
+            block,
+            company_id,
+            email=email,
+            name=name,
+            password_hash=None,
+            role=Role.OWNER,
+            now=now,
+        )
+    if person is not None and person.password_hash is not None:
         return None
-    person_id = await create_person(
-        block,
-        company_id,
-        email=email,
-        name=name,
-        password_hash=None,
-        role=Role.OWNER,
-        now=now,
-    )
     return await make_link(block, person_id, lifetime=FIRST_LINK_LIFETIME, now=now)
 
 

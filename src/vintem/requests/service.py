@@ -45,25 +45,29 @@ class RequestLog:
         self._second = 0
         self._is_full = asyncio.Event()
 
-    def note(self, call: LoggedCall) -> None:
-        """Keep a call, or only count it when there are too many."""
+    def admits(self, company_id: int, environment: str, key_id: str, status: int) -> bool:
+        """Say whether a call is kept; one that is not, because there are too many, is counted."""
         second = int(time.monotonic())
         if second != self._second:
             self._second = second
             self._kept.clear()
-        kept = self._kept.get(call.key_id)
+        kept = self._kept.get(key_id)
         if kept is None:
-            kept = self._kept[call.key_id] = [0, 0]
-        is_refused = call.status >= REFUSED_STATUS
+            kept = self._kept[key_id] = [0, 0]
+        is_refused = status >= REFUSED_STATUS
         limit = REFUSED_PER_SECOND_MAX if is_refused else ACCEPTED_PER_SECOND_MAX
         if kept[is_refused] < limit and len(self._waiting) < WAITING_MAX:
             kept[is_refused] += 1
-            self._waiting.append(call)
-            if len(self._waiting) == WRITTEN_AT_ONCE_MAX:
-                self._is_full.set()
-        else:
-            whose = (call.company_id, call.environment)
-            self._unlogged[whose] = self._unlogged.get(whose, 0) + 1
+            return True
+        whose = (company_id, environment)
+        self._unlogged[whose] = self._unlogged.get(whose, 0) + 1
+        return False
+
+    def note(self, call: LoggedCall) -> None:
+        """Keep a call that was admitted."""
+        self._waiting.append(call)
+        if len(self._waiting) == WRITTEN_AT_ONCE_MAX:
+            self._is_full.set()
 
     async def keep_writing(self) -> None:
         """Until cancelled: write what has come together, every second or when it is much."""

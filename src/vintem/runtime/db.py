@@ -362,6 +362,11 @@ def fail(fault: Exception) -> NoReturn:
     raise fault
 
 
+async def wait_briefly(block: Connection, *, milliseconds: int) -> None:
+    """Let a block give up soon where others hold what it wants."""
+    await block.execute("select set_config('lock_timeout', $1, true)", f"{milliseconds}ms")
+
+
 def retry_pause_seconds(attempt: int) -> float:
     """A short pause, longer with each attempt and never the same for two rivals."""
     jitter = random.uniform(0.005, 0.02)  # noqa: S311 - not a secret

@@ -65,7 +65,9 @@ SECRET_NAMES: Final = re.compile(
     r"(?i)pass|secret|token|api_?key|authorization|cookie|cvv|pan$|number|document|cpf|cnpj|pepper|email|phone"
 )
 
-LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR}
+LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+CALLER_ERROR: Final = 400
+SERVER_ERROR: Final = 500
 FLUSH_SECONDS: Final = 0.05
 
 _access_lines: Final[list[bytes]] = []
@@ -181,9 +183,18 @@ class AccessLine(msgspec.Struct, frozen=True, omit_defaults=True):
     admitted: float | None = None
 
 
+def level_of(status: int, *, is_quiet: bool) -> str:
+    """Say how much the line of a call matters; a quiet one only when it fails."""
+    if status >= SERVER_ERROR:
+        return "error"
+    return "debug" if is_quiet and status < CALLER_ERROR else "info"
+
+
 def write_access(line: AccessLine) -> None:
     """Write the line of a call the short way; this is on every call's path."""
-    if Output.level > logging.INFO and Output.level > LEVELS[line.level]:
+    # Machines are told of every call, people only of those that say something.
+    least = logging.INFO if Output.is_json else logging.DEBUG
+    if Output.level > least and Output.level > LEVELS[line.level]:
         return
     if line.correlation:
         line = msgspec.structs.replace(line, correlation=redact(line.correlation))

@@ -31,6 +31,8 @@ class PublicLimit(StrEnum):
     CARD_TOKENS = "card tokens"
     LINK_SESSIONS = "payment-link sessions"
     REFUSED_CARDS = "refused cards"
+    REFUSALS_OF_CARD = "refusals of one card"
+    REFUSALS_OF_TEST_CARD = "refusals of one test card"
     WRONG_CODES = "wrong coupon codes"
     SIGN_INS = "sign-ins"
 
@@ -78,6 +80,10 @@ class Limiter(Protocol):
         """Say how many calls the window holds now."""
         ...
 
+    async def give_back(self, window: Window) -> None:
+        """Forget the last call that was counted, which is found not to count."""
+        ...
+
 
 class MemoryLimiter:
     """Windows of one process, none of them longer than its `seconds_max`."""
@@ -122,7 +128,7 @@ class MemoryLimiter:
         calls = self._calls.get((window.key_id, window.group), ())
         return sum(1 for call_ns in calls if call_ns > expired_ns)
 
-    def give_back(self, window: Window) -> None:
+    async def give_back(self, window: Window) -> None:
         """Forget the last call that was counted, which another window refused or does not count."""
         calls = self._calls.get((window.key_id, window.group))
         if calls:
@@ -172,6 +178,12 @@ class SharedLimiter:
             float(window.seconds),
         )
         return held
+
+    async def give_back(self, window: Window) -> None:
+        """Forget the last call that was counted, which is found not to count."""
+        await self._database.execute(
+            "select give_back_call($1, $2, $3)", window.company_id, window.key_id, window.group
+        )
 
     async def close(self) -> None:
         """Decide what is waiting, then stop."""

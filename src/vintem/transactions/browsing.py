@@ -11,7 +11,7 @@ from vintem.runtime.db import Connection
 from vintem.transactions.model import Filter, Status, Transaction
 from vintem.transactions.store import transaction_of
 
-WALKED_ROWS_MAX: Final = 5_000
+WALKED_ROWS_MAX: Final = 2_000
 """How many payments are looked at for a page of those that no index has together."""
 TOTAL_ROWS_MAX: Final = 1_000
 
@@ -108,7 +108,8 @@ async def find_many(
         select t.* from unnest($2::text[]) with ordinality as w (transaction_id, place)
         cross join lateral (
             select * from transaction
-            where company_id = $1 and transaction_id = w.transaction_id limit 1
+            where company_id = $1 and transaction_id = w.transaction_id
+            order by transaction_id limit 1
         ) t
         where t.environment = $3 order by w.place
         """,
@@ -142,15 +143,9 @@ async def total(db: Connection, view: View) -> Total:
     if view.is_empty:
         return Total(0, 0, is_more=False)
     rows_max = TOTAL_ROWS_MAX + 1
-    statement, values = _page(view, None, rows_max=rows_max, is_upwards=False)
+    statement, values = _page(view, None, rows_max=rows_max, is_upwards=False, columns="amount")
     row = await db.fetchrow(
-        f"""
-        select count(*) as rows, coalesce(sum(t.amount), 0)::bigint as cents
-        from ({statement}) as k cross join lateral (
-            select amount from transaction
-            where company_id = $1 and transaction_id = k.transaction_id limit 1
-        ) t
-        """,  # noqa: S608 - of fixed parts; every value is bound
+        f"select count(*) as rows, coalesce(sum(amount), 0)::bigint as cents from ({statement}) p",  # noqa: S608 - of fixed parts; every value is bound
         *values,
     )
     assert row is not None
@@ -183,9 +178,14 @@ async def list_steps(db: Connection, transaction: Transaction) -> Sequence[Step]
 
 
 def _page(
-    view: View, start: Cursor | None, *, rows_max: int, is_upwards: bool
+    view: View,
+    start: Cursor | None,
+    *,
+    rows_max: int,
+    is_upwards: bool,
+    columns: str = "created_at, transaction_id",
 ) -> tuple[str, Sequence[object]]:
-    """The statement of the keys of a page, and its values."""
+    """The statement of a page, mostly of its keys, and its values."""
     order = _order(is_upwards=is_upwards)
     conditions, residual, values = _conditions(view, start, is_upwards=is_upwards)
     inner = WALKED_ROWS_MAX if residual else rows_max
@@ -199,7 +199,7 @@ def _page(
     )
     return (
         f"""
-        select created_at, transaction_id from ({walks}) as walked where true {residual}
+        select {columns} from ({walks}) as walked where true {residual}
         {order} limit {rows_max}
         """,  # noqa: S608 - of fixed parts; every value is bound
         values,

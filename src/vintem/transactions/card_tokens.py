@@ -72,6 +72,11 @@ async def read(
     )
 
 
+async def forget(db: Connection, sealer: Sealer, scope: Scope, token: str, now: datetime) -> None:
+    """Delete a card that will not be used, unless it was."""
+    await spend(db, scope, digest_of(sealer, token), now=now)
+
+
 def digest_of(sealer: Sealer, token: str) -> bytes:
     """Make what a token is found by."""
     return sealer.digest(token.encode(), purpose=DIGEST_PURPOSE)

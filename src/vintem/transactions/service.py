@@ -14,7 +14,13 @@ from vintem.kit.intent import Intent, IntentReused
 from vintem.kit.paging import PageRequest
 from vintem.ledger.model import Scope
 from vintem.providers.port import CardAcquirer, Notice
-from vintem.runtime.db import Connection, Database, DatabaseBusyError, DatabaseUnavailableError
+from vintem.runtime.db import (
+    Connection,
+    Database,
+    DatabaseBusyError,
+    DatabaseUnavailableError,
+    wait_briefly,
+)
 from vintem.runtime.group_commit import FLUSHERS, GroupCommit
 from vintem.transactions import arrivals, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
@@ -43,6 +49,7 @@ from vintem.transactions.rehearsal import REASONS, sandbox_transfer
 log = structlog.get_logger()
 
 DUE_AT_ONCE_MAX: Final = 100
+WAIT_MILLISECONDS_MAX: Final = 50
 ANSWER_POLL_SECONDS: Final = 0.05
 
 
@@ -249,11 +256,9 @@ async def move_due(database: Database, *, now: datetime) -> int:
     moved = 0
     for company_id in await store.list_companies_with_due(database, now=now):
         try:
-            for has_session in (False, True):
-                while count := await database.atomically(
-                    _due_moves(company_id, now, has_session=has_session)
-                ):
-                    moved += count
+            while count := await database.atomically(_due_moves(company_id, now)):
+                moved += count
+            moved += await _move_due_of_sessions(database, company_id, now=now)
         except DatabaseBusyError as busy:
             # Somebody holds one of this company's payments or sessions; the others go on.
             log.info("payments are ended later", company_id=company_id, cause=str(busy))
@@ -275,16 +280,37 @@ def refuse_illegal(transaction: Transaction, status: Status) -> None:
         )
 
 
-def _due_moves(
-    company_id: int, now: datetime, *, has_session: bool
-) -> Callable[[Connection], Awaitable[int]]:
-    # One session a block: two in one would hold what whoever pays the other waits for.
-    rows_max = 1 if has_session else DUE_AT_ONCE_MAX
+async def _move_due_of_sessions(database: Database, company_id: int, *, now: datetime) -> int:
+    """End the due payments of sessions, one a block: two would hold what payers of both wait for.
 
+    One whose session somebody holds is passed over: the others go on.
+    """
+    moved, after = 0, store.FIRST_DUE
+    while due := await store.list_due_of_sessions(
+        database, company_id, now=now, after=after, rows_max=DUE_AT_ONCE_MAX
+    ):
+        for each in due:
+            try:
+                async with database.atomic() as block:
+                    moved += await _move_if_due(block, company_id, each, now)
+            except DatabaseBusyError as busy:
+                log.info("a payment is ended later", transaction=each[1], cause=str(busy))
+        after = due[-1]
+    return moved
+
+
+async def _move_if_due(block: Connection, company_id: int, due: store.Due, now: datetime) -> int:
+    await wait_briefly(block, milliseconds=WAIT_MILLISECONDS_MAX)
+    transaction = await store.lock_if_due(block, company_id, due[1], now=now)
+    if transaction is None:
+        return 0
+    await moves.expire(block, transaction, now=now)
+    return 1
+
+
+def _due_moves(company_id: int, now: datetime) -> Callable[[Connection], Awaitable[int]]:
     async def move(block: Connection) -> int:
-        due = await store.lock_due(
-            block, company_id, has_session=has_session, now=now, rows_max=rows_max
-        )
+        due = await store.lock_due(block, company_id, now=now, rows_max=DUE_AT_ONCE_MAX)
         for transaction in due:
             await moves.expire(block, transaction, now=now)
         return len(due)

@@ -1,7 +1,7 @@
 """The SQL of payments, their history and their refunds."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
@@ -21,8 +21,8 @@ from vintem.transactions.model import (
 
 COMPANIES_WITH_DUE: Final = "select distinct company_id from transaction where due_at <= $1"
 LOCK_DUE: Final = """
-    select * from transaction where company_id = $1 and due_at <= $2
-        and (checkout_session_id is not null) = $4
+    select * from transaction
+    where company_id = $1 and due_at <= $2 and checkout_session_id is null
     order by due_at, transaction_id limit $3
     for update skip locked
 """
@@ -216,17 +216,57 @@ async def list_companies_with_due(db: Connection, *, now: datetime) -> Sequence[
 
 
 async def lock_due(
-    db: Connection, company_id: int, *, has_session: bool, now: datetime, rows_max: int
+    db: Connection, company_id: int, *, now: datetime, rows_max: int
 ) -> Sequence[Transaction]:
-    """Lock a company's payments that are due, passing over those that another worker holds."""
+    """Lock a company's due payments without a session, passing over those that others hold."""
     rows = await db.fetch(
         LOCK_DUE,
         company_id,
         now,
         rows_max,
-        has_session,
     )
     return [transaction_of(row) for row in rows]
+
+
+Due = tuple[datetime, str]
+"""When a payment is due, and its id."""
+
+FIRST_DUE: Final[Due] = (datetime.min.replace(tzinfo=UTC), "")
+
+
+async def list_due_of_sessions(
+    db: Connection, company_id: int, *, now: datetime, after: Due, rows_max: int
+) -> Sequence[Due]:
+    """List a company's due payments of sessions that come after one, in their order."""
+    rows = await db.fetch(
+        """
+        select due_at, transaction_id from transaction
+        where company_id = $1 and due_at <= $2 and checkout_session_id is not null
+            and (due_at, transaction_id) > ($3, $4)
+        order by due_at, transaction_id limit $5
+        """,
+        company_id,
+        now,
+        *after,
+        rows_max,
+    )
+    return [(row["due_at"], row["transaction_id"]) for row in rows]
+
+
+async def lock_if_due(
+    db: Connection, company_id: int, transaction_id: str, *, now: datetime
+) -> Transaction | None:
+    """Lock a payment that is due; nothing when it is not any more, or another holds it."""
+    row = await db.fetchrow(
+        """
+        select * from transaction where company_id = $1 and transaction_id = $2 and due_at <= $3
+        for update skip locked
+        """,
+        company_id,
+        transaction_id,
+        now,
+    )
+    return None if row is None else transaction_of(row)
 
 
 async def insert_refund(db: Connection, refund: Refund) -> bool:

@@ -31,6 +31,27 @@ async def find_lane_further_on(
     return None if row is None else (row["company_id"], row["lane"])
 
 
+async def has_untold(
+    db: Connection, company_id: int, environment: str, entity_ids: Sequence[str]
+) -> bool:
+    """Say whether anybody still waits to be told of records, in any lane of a company."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from webhook_lane l join webhook_delivery d
+                    on d.company_id = l.company_id and d.lane = l.lane
+                where l.company_id = $1 and l.environment = $2 and l.is_open
+                    and d.entity_id = any($3) and d.due_at is not null
+            )
+            """,
+            company_id,
+            environment,
+            entity_ids,
+        )
+    )
+
+
 async def list_due_lanes(
     db: Connection,
     holder: str,

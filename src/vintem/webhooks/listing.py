@@ -13,6 +13,10 @@ from vintem.webhooks.delivery_store import delivery_of, list_attempts
 from vintem.webhooks.model import Delivery, Endpoint, Event, State
 
 DELIVERIES_SHOWN_MAX: Final = 200
+LOOKED_AT_MAX: Final = 10_000
+FAILED_STATES: Final = frozenset({State.FAILED, State.ENDED})
+FAILED: Final = "and d.state in ('failed', 'ended')"
+"""In these words the index of what failed is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class EventPage:
     bodies: Sequence[str]
     counted_rows: int
     next_cursor: Cursor | None
+    is_counted_in_part: bool = False
+    """There may be more than were counted, further on than was looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class DeliveryPage:
     deliveries: Sequence[Delivery]
     counted_rows: int
     next_cursor: Cursor | None
+    is_counted_in_part: bool = False
+    """There may be more than were counted, further on than was looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,11 @@ class DeliveryFilter:
     states: Sequence[State] | None = None
     kind: str | None = None
     event_id: str | None = None
+
+    @property
+    def is_picky(self) -> bool:
+        """Say whether deliveries must be looked at one by one."""
+        return self.event_id is None and (self.states is not None or self.kind is not None)
 
 
 def page_of(endpoints: Sequence[Endpoint], request: PageRequest) -> EndpointPage:
@@ -75,9 +88,13 @@ async def list_events(
     kind: str | None,
     since: datetime,
 ) -> EventPage:
-    """Show a page of the events since a moment."""
+    """Show a page of the events since a moment; of other kinds a bounded number is passed over."""
     cursor = request.cursor
-    entity_id, _, sequence = ("", "", "0") if cursor is None else cursor.id.rpartition("_")
+    horizon = top = None
+    if kind is not None:
+        horizon = top = await _event_horizon(db, company_id, environment, cursor, since)
+        if cursor is not None:
+            top = await _event_horizon(db, company_id, environment, None, since)
     rows = await db.fetch(
         """
         select entity_id, sequence, body, created_at from webhook_event
@@ -89,11 +106,9 @@ async def list_events(
         """,
         company_id,
         environment,
-        since,
+        horizon or since,
         kind,
-        None if cursor is None else cursor.created_at,
-        entity_id,
-        int(sequence) if sequence.isdecimal() else 0,
+        *_event_place(cursor),
         request.page_size + 1,
         request.offset,
     )
@@ -108,7 +123,7 @@ async def list_events(
         """,
         company_id,
         environment,
-        since,
+        top or since,
         kind,
         COUNTED_ROWS_MAX,
     )
@@ -117,7 +132,39 @@ async def list_events(
     if len(rows) > len(shown):
         last = shown[-1]
         more = Cursor(last["created_at"], f"{last['entity_id']}_{last['sequence']}")
-    return EventPage([row["body"] for row in shown], counted, more)
+    elif horizon is not None:
+        more = Cursor(horizon, "_0")
+    bodies = [row["body"] for row in shown]
+    return EventPage(bodies, counted, more, is_counted_in_part=top is not None)
+
+
+async def _event_horizon(
+    db: Connection, company_id: int, environment: str, cursor: Cursor | None, since: datetime
+) -> datetime | None:
+    """Until when events are looked through; nothing when that is all of them."""
+    found: datetime | None = await db.fetchval(
+        """
+        select created_at from webhook_event
+        where company_id = $1 and environment = $2 and created_at >= $3
+            and ($4::timestamptz is null
+                or (created_at, entity_id, sequence) < ($4, $5, $6::bigint))
+        order by created_at desc, entity_id desc, sequence desc offset $7 limit 1
+        """,
+        company_id,
+        environment,
+        since,
+        *_event_place(cursor),
+        LOOKED_AT_MAX,
+    )
+    return found
+
+
+def _event_place(cursor: Cursor | None) -> tuple[datetime | None, str, int]:
+    """Where an event stands in the order of the list."""
+    if cursor is None:
+        return None, "", 0
+    entity_id, _, sequence = cursor.id.rpartition("_")
+    return cursor.created_at, entity_id, int(sequence) if sequence.isdecimal() else 0
 
 
 async def list_since(
@@ -157,8 +204,18 @@ async def list_deliveries(
     request: PageRequest,
     wanted: DeliveryFilter,
 ) -> DeliveryPage:
-    """Show a page of the deliveries to an endpoint."""
+    """Show a page of the deliveries to an endpoint.
+
+    Of those that a filter leaves out a bounded number is passed over: the page then has fewer rows
+    than it might, and its cursor leads on.
+    """
     cursor = request.cursor
+    failed = FAILED if wanted.states and set(wanted.states) <= FAILED_STATES else ""
+    horizon = top = None
+    if wanted.is_picky:
+        horizon = top = await _horizon(db, company_id, endpoint_id, cursor, failed)
+        if cursor is not None:
+            top = await _horizon(db, company_id, endpoint_id, None, failed)
     filters = (
         company_id,
         endpoint_id,
@@ -167,52 +224,79 @@ async def list_deliveries(
         wanted.event_id,
     )
     rows = await db.fetch(
-        """
+        f"""
         select d.*, e.event_id, e.kind, e.body
         from webhook_delivery d
         join webhook_event e on e.company_id = d.company_id and e.entity_id = d.entity_id
             and e.sequence = d.sequence
         where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
-            and ($4::text is null or e.kind = $4)
+            and ($4::text is null or e.kind = $4) {failed}
             -- Asked for by itself, the event says by which key its delivery is found.
             and ($5::text is null or (d.entity_id, d.sequence) = (
                 select entity_id, sequence from webhook_event
                 where company_id = $1 and event_id = $5
             ))
             and ($6::timestamptz is null or (d.created_at, d.delivery_id) < ($6, $7))
-        order by d.created_at desc, d.delivery_id desc limit $8 offset $9
-        """,
+            and ($8::timestamptz is null or d.created_at >= $8)
+        order by d.created_at desc, d.delivery_id desc limit $9 offset $10
+        """,  # noqa: S608 - put together from constants
         *filters,
         None if cursor is None else cursor.created_at,
         "" if cursor is None else cursor.id,
+        horizon,
         request.page_size + 1,
         request.offset,
     )
     counted = await db.fetchval(
-        """
+        f"""
         select count(*) from (
             select from webhook_delivery d
             where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
                 and ($4::text is null or exists (
                     select from webhook_event e where e.company_id = d.company_id
                         and e.entity_id = d.entity_id and e.sequence = d.sequence and e.kind = $4
-                ))
+                )) {failed}
                 and ($5::text is null or (d.entity_id, d.sequence) = (
                     select entity_id, sequence from webhook_event
                     where company_id = $1 and event_id = $5
                 ))
+                and ($7::timestamptz is null or d.created_at >= $7)
             limit $6
         ) as c
-        """,
+        """,  # noqa: S608 - put together from constants
         *filters,
         COUNTED_ROWS_MAX,
+        top,
     )
     found = [delivery_of(row) for row in rows]
     shown = found[: request.page_size]
     more = None
     if len(found) > len(shown):
         more = Cursor(shown[-1].created_at, shown[-1].delivery_id)
-    return DeliveryPage(await _with_attempts(db, company_id, shown), counted, more)
+    elif horizon is not None:
+        more = Cursor(horizon, "0")
+    listed = await _with_attempts(db, company_id, shown)
+    return DeliveryPage(listed, counted, more, is_counted_in_part=top is not None)
+
+
+async def _horizon(
+    db: Connection, company_id: int, endpoint_id: str, cursor: Cursor | None, failed: str
+) -> datetime | None:
+    """Until when deliveries are looked through; nothing when that is all of them."""
+    found: datetime | None = await db.fetchval(
+        f"""
+        select d.created_at from webhook_delivery d
+        where d.company_id = $1 and d.lane = $2 {failed}
+            and ($3::timestamptz is null or (d.created_at, d.delivery_id) < ($3, $4))
+        order by d.created_at desc, d.delivery_id desc offset $5 limit 1
+        """,  # noqa: S608 - put together from constants
+        company_id,
+        endpoint_id,
+        None if cursor is None else cursor.created_at,
+        "" if cursor is None else cursor.id,
+        LOOKED_AT_MAX,
+    )
+    return found
 
 
 async def list_deliveries_of(

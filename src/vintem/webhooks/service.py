@@ -1,5 +1,6 @@
 """What happens when a record changes, and what a company can have done about being told."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -70,6 +71,13 @@ class Wishes(msgspec.Struct, frozen=True):
 async def record(block: Connection, changes: Sequence[Change]) -> None:
     """Keep the events of changes, and who is to be told, inside the caller's atomic block."""
     await store.insert_events(block, [event_of(change) for change in changes])
+
+
+async def is_told(
+    db: Connection, company_id: int, environment: str, entity_ids: Sequence[str]
+) -> bool:
+    """Say whether all who want to know of records have been told, as far as they can be."""
+    return not await lane_store.has_untold(db, company_id, environment, entity_ids)
 
 
 async def register(
@@ -295,7 +303,7 @@ async def list_deliveries(
         return page
     # Nothing is planned until it is enabled again.
     waiting = [replace(delivery, due_at=None) for delivery in page.deliveries]
-    return listing.DeliveryPage(waiting, page.counted_rows, page.next_cursor)
+    return dataclasses.replace(page, deliveries=waiting)
 
 
 async def search_deliveries(

@@ -25,7 +25,9 @@ const all = (selector, root = page) => [...root.querySelectorAll(selector)];
 const one = (selector, root = page) => root.querySelector(selector);
 const say = (words) => { live.textContent = ""; setTimeout(() => { live.textContent = words; }, 50); };
 const every = (delay, work) => { const timer = setInterval(work, delay); stopTimers.push(() => clearInterval(timer)); };
-const after = (delay, work) => { const timer = setTimeout(work, delay); stopTimers.push(() => clearTimeout(timer)); };
+// A browser's timer counts no further than this; a longer one would ring at once.
+const LONGEST = 2 ** 31 - 1;
+const after = (delay, work) => { const timer = setTimeout(work, Math.min(delay, LONGEST)); stopTimers.push(() => clearTimeout(timer)); };
 const remember = (key, value) => { try { sessionStorage.setItem(key, value); } catch { /* not allowed here */ } };
 const recall = (key) => { try { return sessionStorage.getItem(key); } catch { return null; } };
 const forget = (key) => { try { sessionStorage.removeItem(key); } catch { /* not allowed here */ } };
@@ -138,6 +140,7 @@ const blame = (field, words) => {
   if (words) field.setAttribute("aria-invalid", "true");
   else field.removeAttribute("aria-invalid");
 };
+const faultOf = ({ value, dataset }) => (!value.trim() && dataset.missing) || dataset.error;
 const isShown = (field) => field.offsetParent !== null;
 const isWrong = (field) => {
   const isEmpty = field.value.trim() === "";
@@ -188,7 +191,7 @@ const whenReleased = (work) => {
   else work();
 };
 page.addEventListener("focusout", ({ target }) => whenReleased(() => {
-  if (target.dataset.check && target.value.trim() !== "" && isWrong(target)) blame(target, target.dataset.error);
+  if (target.dataset.check && target.value.trim() !== "" && isWrong(target)) blame(target, faultOf(target));
   if (target.name === "email") hintEmail(target);
 }));
 
@@ -222,8 +225,15 @@ page.addEventListener("submit", (event) => {
   if (form.dataset.sent) { event.preventDefault(); return; }
   if ("pay" in form.dataset) {
     const wrong = all("[data-check]", form).filter((field) => isShown(field) && isWrong(field));
-    wrong.forEach((field) => blame(field, field.dataset.error));
-    if (wrong.length) { event.preventDefault(); wrong[0].focus(); say(wrong[0].dataset.error); return; }
+    wrong.forEach((field) => blame(field, faultOf(field)));
+    if (wrong.length) {
+      event.preventDefault();
+      // What was wrong with the last try is not what is wrong with this one.
+      all(".alert", form).forEach((old) => old.remove());
+      wrong[0].focus();
+      say(faultOf(wrong[0]));
+      return;
+    }
   }
   if ("keep" in form.dataset) keepTyped();
   form.dataset.sent = "1";
@@ -352,11 +362,21 @@ const startCountdown = (seconds) => {
 
 let stopLeaving = () => {};
 const STAYED = "left:" + home;
-const startLeaving = () => {
+// Nobody shall arrive at the shop before it has heard of the payment, if it hears soon.
+const untilTold = async (url) => {
+  for (let tries = 0; tries < 5; tries++) {
+    const reply = await fetch(url, { cache: "no-store", signal: timeLimit(SECOND) }).catch(() => null);
+    if (reply && reply.status !== 202) return;
+    await new Promise((done) => setTimeout(done, SECOND));
+  }
+};
+const startLeaving = async () => {
   const link = one("[data-redirect]");
   const place = one(".leaving");
   // Whoever comes back from the shop stays.
   if (!link || !place || recall(STAYED)) return;
+  await untilTold(place.dataset.told);
+  if (!place.isConnected) return;
   let left = Number(link.dataset.redirect);
   place.classList.remove("off");
   const write = () => { place.firstElementChild.textContent = place.dataset.leaving.replace("{n}", left); };
