@@ -31,6 +31,7 @@ from vintem.companies.model import ApiKey, Environment, KeyType
 from vintem.company_commands import company_app
 from vintem.demo import run_demo
 from vintem.kit.clock import utc_now
+from vintem.member_commands import member_app
 from vintem.resources import open_database
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database
@@ -51,6 +52,7 @@ key_app: Final = typer.Typer(help="API keys.", no_args_is_help=True)
 process_app: Final = typer.Typer(no_args_is_help=True)
 app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
+app.add_typer(member_app, name="member")
 app.add_typer(withdrawal_app, name="withdrawal")
 app.add_typer(process_app, name="process", hidden=True)
 app.command()(listen)

@@ -1,6 +1,7 @@
 """What all commands share: reading the settings, reaching the database, saying what is wrong."""
 
 import asyncio
+import getpass
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -16,13 +17,20 @@ from rich.table import Table
 
 from vintem import launch
 from vintem.companies import service as companies
-from vintem.kit.clock import BUSINESS_ZONE
+from vintem.kit.clock import BUSINESS_ZONE, utc_now
 from vintem.runtime import log as logs
 from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
 from vintem.runtime.embedded import EmbeddedPostgresError
 from vintem.runtime.migrations import MigrationError
 from vintem.runtime.pepper import WrongPepperError
-from vintem.settings import Settings, SettingsError, read_settings, unknown_variables
+from vintem.settings import (
+    Settings,
+    SettingsError,
+    public_address,
+    read_settings,
+    unknown_variables,
+)
+from vintem.trail.model import Act, ActorKind
 
 T = TypeVar("T")
 
@@ -126,6 +134,30 @@ def run(job: Coroutine[Any, Any, T], *, on_uvloop: bool = False) -> T:
         raise complaint(
             f"{error.key_id} was replaced by {error.replaced_by} already; rotate that one."
         ) from None
+
+
+def password_link(settings: Settings, token: str) -> str:
+    """Write the address of the page on which somebody chooses a password."""
+    return f"{public_address(settings)}/dashboard/reset/{token}"
+
+
+def operator_act(company_id: int, action: str, target_type: str, target_id: str) -> Act:
+    """Say what is done by a command, for the trail of a company."""
+    user = getpass.getuser()
+    return Act(
+        company_id=company_id,
+        environment="",
+        at=utc_now(),
+        actor_kind=ActorKind.OPERATOR,
+        actor_id=user,
+        actor_name=user,
+        role="",
+        ip="",
+        user_agent="",
+        action=action,
+        target_type=target_type,
+        target_id=target_id,
+    )
 
 
 def complaint(sentence: str) -> typer.Exit:

@@ -14,8 +14,11 @@ from vintem.command_line import (
     CompanyId,
     Data,
     complaint,
+    complaints,
     console,
     local_time,
+    operator_act,
+    password_link,
     show,
     start,
     with_database,
@@ -31,9 +34,12 @@ from vintem.companies.model import (
 )
 from vintem.kit.clock import utc_now
 from vintem.launch import require_pepper
+from vintem.members import team
+from vintem.members.model import email_of
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
 from vintem.settings import Settings
+from vintem.trail import service as trail
 from vintem.webhooks import service as webhooks
 
 FIXED_CENTS_MAX: Final = 9_999_999_999
@@ -54,19 +60,39 @@ def company_create(
     name: Annotated[str, typer.Argument(help="The company's name.")],
     document: DocumentOption = None,
     legal_name: LegalNameOption = None,
+    owner_email: Annotated[
+        str | None, typer.Option(help="Who owns it, and signs in to its dashboard.")
+    ] = None,
+    owner_name: Annotated[str | None, typer.Option(help="The owner's name.")] = None,
     data: Data = None,
 ) -> None:
-    """Add a company and print its id."""
+    """Add a company and print its id; with an owner, also a link to choose the password."""
     number = None if document is None else read_document(document)
-    for each in (name, legal_name):
+    for each in (name, legal_name, owner_name):
         check_name(each)
+    email = None if owner_email is None else read_email(owner_email)
 
-    async def create(database: Database, _settings: Settings) -> Company:
-        return await companies.create_company(
-            database, name, document=number, legal_name=legal_name, now=utc_now()
-        )
+    async def create(database: Database, settings: Settings) -> tuple[Company, str | None]:
+        now = utc_now()
+        async with database.atomic() as block:
+            company = await companies.create_company(
+                block, name, document=number, legal_name=legal_name, now=now
+            )
+            if email is None:
+                return company, None
+            token = await team.make_owner(
+                block, company.company_id, email=email, name=owner_name or email, now=now
+            )
+            act = operator_act(company.company_id, "owner.named", "company", company.public_id)
+            await trail.record(block, act)
+        return company, None if token is None else password_link(settings, token)
 
-    console.print(with_database(start(data=data), create).public_id)
+    company, link = with_database(start(data=data), create)
+    console.print(company.public_id)
+    if link is not None:
+        console.print(link, soft_wrap=True, markup=False)
+    elif email is not None:
+        complaints.print(f"{escape(email)} signs in already, and owns this company too.")
 
 
 @company_app.command("set-document")
@@ -94,6 +120,14 @@ def read_document(text: str) -> str:
     if number is None:
         raise complaint("The document is no CPF or CNPJ: its form or its check digits are wrong.")
     return number
+
+
+def read_email(text: str) -> str:
+    """Read an e-mail, or complain."""
+    email = email_of(text)
+    if email is None:
+        raise complaint(f"{text!r} is no e-mail.")
+    return email
 
 
 def check_name(name: str | None) -> None:

@@ -125,6 +125,8 @@ async def run_demo(settings: Settings, *, ready_file: Path | None, console: Cons
                 pepper=found.pepper or kept_pepper(settings.data),
                 # Who tries the demo wants its calls on the same machine.
                 allow_loopback_webhooks=True,
+                # The same for the links that are mailed to members.
+                mail_to_log=True,
             )
             console.print("[dim]Preparing the database and the demo company …[/]")
             async with migrated(complete) as database:
@@ -228,7 +230,7 @@ async def seed_owner(database: Database, data: Path, demo: DemoCompany) -> DemoC
             and person is not None
             and await hashing.is_right(kept.password, person.password_hash)
         )
-        owner = DemoOwner(owners[0].email, kept.password if is_known else None)
+        owner = kept if is_known else DemoOwner(owners[0].email, None)
         return replace(demo, owner=owner)
     owner = demo.owner or DemoOwner(OWNER_EMAIL, secrets.token_urlsafe(PASSWORD_BYTES))
     if await members.find_person(database, owner.email) is not None:

@@ -162,6 +162,7 @@ class Platform:
             "VINTEM_PORT": str(self.port),
             "VINTEM_PUBLIC_URL": settings.public_url,
             "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": "1" if settings.allow_loopback_webhooks else "0",
+            "VINTEM_MAIL_TO_LOG": "1" if settings.mail_to_log else "0",
         }
 
     async def _is_ready(self) -> bool:

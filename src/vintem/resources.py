@@ -20,9 +20,10 @@ from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.group_commit import FLUSHERS
+from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit, SharedLimiter
-from vintem.settings import Settings
+from vintem.settings import Settings, http_address, public_address
 from vintem.transactions import following
 from vintem.transactions.service import Transactions
 from vintem.withdrawals.dispatch import Dispatcher
@@ -69,6 +70,7 @@ class Resources:
     trusted_proxies: Sequence[Network]
     is_metrics_public: bool
     allows_loopback_webhooks: bool
+    mail: Mail
     refused_cards: RefusedCards = field(default_factory=RefusedCards)
     """Counts the cards of an IP address that were refused, by the hour."""
     wrong_codes: MemoryLimiter = field(
@@ -123,12 +125,13 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         public_limiter=public_limiter,
         public_limits=_public_limits(settings),
         pepper=pepper,
-        public_url=settings.public_url or _address(settings.host, settings.port),
+        public_url=public_address(settings),
         is_public_url_given=bool(settings.public_url),
         environment_hosts=_environment_hosts(settings),
         trusted_proxies=settings.trusted_proxies,
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
+        mail=_mail(settings),
     )
     chores = [
         asyncio.create_task(keyring.keep_fresh(), name="keyring"),
@@ -154,6 +157,7 @@ async def _close(
     await resources.balances.close()
     await resources.sessions.close()
     await resources.outbound.close()
+    await resources.mail.close()
     if limiter is not None:
         await limiter.close()
     await resources.database.close()
@@ -198,13 +202,21 @@ def _public_limits(settings: Settings) -> Mapping[PublicLimit, int]:
     }
 
 
+def _mail(settings: Settings) -> Mail:
+    server = MailServer(
+        host=settings.smtp_host,
+        port=settings.smtp_port,
+        user=settings.smtp_user,
+        password=settings.smtp_password,
+        sender=settings.smtp_from,
+        tls=MailTls(settings.smtp_tls),
+    )
+    return Mail(server, is_logged=settings.mail_to_log)
+
+
 def _own_address(settings: Settings) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    return _address(host, settings.port)
-
-
-def _address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return http_address(host, settings.port)
 
 
 def _environment_hosts(settings: Settings) -> dict[str, Environment]:

@@ -74,6 +74,13 @@ def _host(text: str) -> str:
     return text.lower()
 
 
+def _sender(text: str) -> str:
+    name, at, host = text.rpartition("@")
+    if text and (not name or not at or "." not in host or not text.isprintable() or " " in text):
+        raise ValueError(text)
+    return text
+
+
 def _database_url(text: str) -> str:
     if text and not text.startswith(("postgresql://", "postgres://")):
         raise ValueError(text)
@@ -264,6 +271,49 @@ class Settings:
         " to any port. `vintem demo` always does.",
         allowed="1 or 0",
     )
+    smtp_host: str = setting(
+        "VINTEM_SMTP_HOST",
+        _host,
+        "",
+        "Server that takes mail to members: links to choose a password, invitations. Empty: no mail"
+        " is sent.",
+        allowed="a host name or an address",
+    )
+    smtp_port: int = setting(
+        "VINTEM_SMTP_PORT",
+        _whole(1, 65_535),
+        "587",
+        "Port of that server.",
+        allowed="a whole number from 1 to 65535",
+    )
+    smtp_user: str = setting(
+        "VINTEM_SMTP_USER", str, "", "Who we are to that server. Empty: nobody.", allowed="a name"
+    )
+    smtp_password: str = setting(
+        "VINTEM_SMTP_PASSWORD", str, "", "The password of that user.", allowed="a password"
+    )
+    smtp_from: str = setting(
+        "VINTEM_SMTP_FROM",
+        _sender,
+        "",
+        "Address that mail is from; needed with VINTEM_SMTP_HOST.",
+        allowed="an e-mail address",
+    )
+    smtp_tls: str = setting(
+        "VINTEM_SMTP_TLS",
+        _one_of("starttls", "tls", "none"),
+        "starttls",
+        "How the way to that server is protected; none only on this machine.",
+        allowed="starttls, tls or none",
+    )
+    mail_to_log: bool = setting(
+        "VINTEM_MAIL_TO_LOG",
+        _flag,
+        "0",
+        "For development: without VINTEM_SMTP_HOST, write mail to standard error, with its secret"
+        " links. `vintem demo` always does.",
+        allowed="1 or 0",
+    )
     connections_max: int = setting(
         "VINTEM_DATABASE_CONNECTIONS",
         _whole(2, 500),
@@ -369,6 +419,16 @@ class Settings:
     )
 
 
+def public_address(settings: Settings) -> str:
+    """The address that links lead to: what the world uses, or else where we listen."""
+    return settings.public_url or http_address(settings.host, settings.port)
+
+
+def http_address(host: str, port: int) -> str:
+    """Write the address of a host and a port."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read every setting from the environment, or raise SettingsError about the first wrong one."""
     environment = os.environ if environment is None else environment
@@ -380,7 +440,11 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         try:
             values[declared.name] = declared.metadata["parse"](text)
         except (ValueError, KeyError) as error:
-            shown = "" if declared.name in {"pepper", "database_url"} else f" is {text!r}, which"
+            shown = (
+                ""
+                if declared.name in {"pepper", "database_url", "smtp_password"}
+                else f" is {text!r}, which"
+            )
             raise SettingsError(
                 f"{declared.metadata['variable']}{shown} is not allowed:"
                 f" it must be {declared.metadata['allowed']}."
@@ -390,6 +454,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError(
             "VINTEM_FAILPOINTS lets processes die on purpose: it needs VINTEM_TEST_MODE=1."
         )
+    if settings.smtp_host and not settings.smtp_from:
+        raise SettingsError("VINTEM_SMTP_FROM is missing: VINTEM_SMTP_HOST needs a sender.")
     return settings
 
 

@@ -11,6 +11,7 @@ from vintem.checkout import ending
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
+from vintem.members import service as members
 from vintem.requests import service as requests
 from vintem.resources import Resources
 from vintem.runtime import metrics
@@ -105,6 +106,11 @@ async def forget_implicit_intents(resources: Resources) -> int:
     return await intents.forget_old(resources.database, now=utc_now())
 
 
+async def forget_sign_ins(resources: Resources) -> int:
+    """Delete tries to sign in, ended sign-ins and links that nobody asks about any more."""
+    return await members.forget_old(resources.database, now=utc_now())
+
+
 async def disable_unreachable_webhooks(resources: Resources) -> int:
     """Stop calling endpoints that have taken nothing for days."""
     return await deliveries.disable_unreachable(resources.database)
@@ -151,6 +157,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
+    Duty("old sign-ins", 600.0, forget_sign_ins),
     Duty("old sink calls", 600.0, forget_sink_calls),
     Duty("old requests", 3_600.0, forget_old_requests),
 )

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -29,10 +30,12 @@ from support.platform import (
     until,
     vintem,
 )
+from support.team import Browser
 from vintem.companies import service as companies
-from vintem.demo import DemoCompany, read_demo, seed
+from vintem.demo import DemoCompany, DemoOwner, read_demo, seed, seed_owner
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.members.passwords import hashing
 from vintem.runtime.db import Database
 
 KEY_NAMES = ("testSecretKey", "testCheckoutKey", "liveSecretKey", "liveCheckoutKey")
@@ -113,6 +116,49 @@ async def test_demo_company_has_a_document_that_its_boletos_show(shop: Running) 
     listed = await vintem("company", "list", "--data", str(shop.data))
     (line,) = [line for line in listed.out.splitlines() if shop.ready["companyId"] in line]
     assert "11.222.333/0001-81" in line
+
+
+async def test_owner_signs_in_with_what_the_ready_file_and_the_box_say(shop: Running) -> None:
+    door: Any = shop.ready["dashboard"]
+    assert door["url"] == f"{shop.base_url}/dashboard"
+    assert json.loads((shop.data / "demo.json").read_text())["dashboard"] == door
+    for said in door.values():
+        assert said in shop.out
+        assert said not in shop.log or said == door["url"]
+    fields = {"email": door["email"], "password": door["password"]}
+    async with client(shop) as api:
+        browser = Browser(api)
+        reply = await browser.post_raw("/dashboard/sign-in", fields)
+        assert (reply.status, reply.headers["location"]) == (303, "/dashboard/test")
+        cookie = reply.headers["set-cookie"]
+        assert "Secure" not in cookie
+        signed_in = Browser(api, cookie.partition("=")[2].partition(";")[0])
+        assert (await signed_in.get("/dashboard/live/team")).status == 200
+
+
+async def test_owner_stays_and_a_password_of_their_own_is_not_known(
+    database: Database, tmp_path: Path
+) -> None:
+    console = Console(file=io.StringIO())
+
+    async def seeded() -> DemoCompany:
+        demo_company = await seed(database, tmp_path, pepper=b"p" * 32, console=console)
+        return await seed_owner(database, tmp_path, demo_company)
+
+    first = await seeded()
+    assert first.owner is not None
+    assert first.owner.password is not None
+    assert await seeded() == first
+    other = await hashing.hash("outra frase bem comprida")
+    await database.execute(
+        "update person set password_hash = $2 where email = $1", first.owner.email, other
+    )
+    second = await seeded()
+    assert second.owner == DemoOwner(first.owner.email, None)
+    (tmp_path / "demo.json").unlink()
+    stranger = await seeded()
+    assert stranger.owner is not None
+    assert stranger.owner.email != first.owner.email, "another demo of the same database"
 
 
 async def test_metrics_are_hidden_on_the_public_address_by_default(shop: Running) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from ipaddress import ip_network
@@ -20,14 +20,6 @@ from vintem.members.model import Role
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
 from vintem.settings import Settings
-
-
-@pytest.fixture(scope="module")
-async def unhurried(settings: Settings) -> AsyncIterator[Api]:
-    """A server that takes more forms from one address than people send."""
-    async with running_api(replace(settings, public_sign_ins_per_minute=10_000)) as running:
-        yield running
-
 
 SET_COOKIE = re.compile(r"(?P<name>[\w-]+)=(?P<token>[\w-]*)(?P<flags>.*)")
 
@@ -143,32 +135,34 @@ async def test_the_page_that_was_wanted_comes_after_the_sign_in(api: Api, someon
 
 
 async def test_a_wrong_password_and_an_unknown_e_mail_look_and_last_alike(
-    someone: Someone, unhurried: Api
+    api: Api, someone: Someone
 ) -> None:
     async def timed(email: str) -> tuple[float, HttpReply]:
         began = asyncio.get_running_loop().time()
-        reply = await give(unhurried, email, "nenhuma das senhas")
+        reply = await give(api, email, "nenhuma das senhas")
         return asyncio.get_running_loop().time() - began, reply
 
-    known, unknown = await timed(someone.email), await timed("nobody@loja.example")
+    known = min([await timed(someone.email) for _ in range(2)], key=lambda one: one[0])
+    unknown = min([await timed("nobody@loja.example") for _ in range(2)], key=lambda one: one[0])
     assert known[1].status == unknown[1].status == 422
     same = known[1].body.decode().replace(someone.email, "nobody@loja.example")
     assert same == unknown[1].body.decode()
     assert "set-cookie" not in known[1].headers
     assert min(known[0], unknown[0]) >= 0.4
-    assert abs(known[0] - unknown[0]) < 0.3
+    assert 0.5 < known[0] / unknown[0] < 2
 
 
 async def test_after_ten_wrong_passwords_even_the_right_one_waits_and_nobody_slips_through(
-    someone: Someone, unhurried: Api, database: Database
+    api: Api, someone: Someone, database: Database
 ) -> None:
+    await try_passwords(someone.email, database, ["127.0.0.1"] * 7)
     replies = await asyncio.gather(
-        *(give(unhurried, someone.email, f"senha errada {number}") for number in range(14))
+        *(give(api, someone.email, f"senha errada {number}") for number in range(8))
     )
-    assert sorted(reply.status for reply in replies) == [422] * 10 + [429] * 4
-    assert (await give(unhurried, someone.email)).status == 429
+    assert sorted(reply.status for reply in replies) == [422] * 3 + [429] * 5
+    assert (await give(api, someone.email)).status == 429
     await try_passwords("ghost@loja.example", database, ["127.0.0.1"] * 9)
-    unknown = [await give(unhurried, "ghost@loja.example") for _ in range(2)]
+    unknown = [await give(api, "ghost@loja.example") for _ in range(2)]
     assert [reply.status for reply in unknown] == [422, 429]
     assert "Espere 15 minutos" in unknown[1].body.decode()
     await database.execute(
@@ -177,7 +171,7 @@ async def test_after_ten_wrong_passwords_even_the_right_one_waits_and_nobody_sli
             array(select one - interval '16 minutes' from unnest(tried_at) as one)
         """
     )
-    assert (await give(unhurried, someone.email)).status == 303
+    assert (await give(api, someone.email)).status == 303
 
 
 async def try_passwords(email: str, database: Database, addresses: Sequence[str]) -> None:
@@ -230,6 +224,14 @@ async def test_a_form_of_another_site_is_refused(api: Api, someone: Someone) -> 
         assert (await give(api, someone.email, **headers)).status == 403
     same = {"origin": api.base_url, "sec-fetch-site": "same-origin"}
     assert (await give(api, someone.email, **same)).status == 303
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE"])
+async def test_another_method_opens_nothing(api: Api, method: str) -> None:
+    for path in ("/dashboard/sign-in", "/dashboard/test/sign-out", "/dashboard/test/security"):
+        assert (await api.call(method, path)).status == 405
+    override = {"x-http-method-override": "POST"}
+    assert (await Browser(api).get("/dashboard/sign-in", **override)).status == 200
 
 
 async def test_after_signing_out_the_cookie_opens_nothing(

@@ -91,16 +91,21 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
             return to_sign_in(call)
         visit = Visit(call, member, environment)
         if not visit.can(page.permission):
-            act = visit.act("permission.denied", "page", page.path, reason=page.permission)
-            async with call.resources.database.atomic() as block:
-                await trail.record(block, act)
-            return forbidden(visit)
+            return await deny(visit, "page", page.path, reason=page.permission)
         try:
             return await page.handler(visit)
         except Refusal as refusal:
             return refusal_page(visit, refusal)
 
     return handle
+
+
+async def deny(visit: Visit, target_type: str, target_id: str, *, reason: str) -> Answer:
+    """Say to a member that somebody else may do this, and write down that it was tried."""
+    act = visit.act("permission.denied", target_type, target_id, reason=reason)
+    async with visit.resources.database.atomic() as block:
+        await trail.record(block, act)
+    return forbidden(visit)
 
 
 async def find_member(call: Call) -> SignedIn | None:

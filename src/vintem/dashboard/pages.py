@@ -6,12 +6,15 @@ from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
     deliveries,
     home,
+    invitations,
     keys,
+    recovery,
     requests,
     sandbox,
     security,
     sign_in,
     simulators,
+    team,
     webhooks,
 )
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
@@ -24,6 +27,7 @@ PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *team.PAGES,
     *keys.PAGES,
     *webhooks.PAGES,
     *deliveries.PAGES,
@@ -45,6 +49,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         f"{PATH.removeprefix(ROOT)}/{{name}}", sending(FILES), "A file of the dashboard's pages"
     ),
     *sign_in.ROUTES,
+    *recovery.ROUTES,
+    *invitations.ROUTES,
     *(route for page in PAGES for route in routes_of(page)),
 )
 

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from vintem.companies.model import Environment
 from vintem.dashboard.files import SCRIPT, SCRIPT_HTMX, STYLE
 from vintem.dashboard.menu import MENU
+from vintem.dashboard.roles import ROLE_NAMES
 from vintem.dashboard.visit import ROOT, address
 from vintem.hosted import words
 from vintem.hosted.render import Minified
@@ -50,6 +51,34 @@ def _time(machine: str, people: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(machine, people)
 
 
+_SYSTEMS: Final = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS", "Mac"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+_BROWSERS: Final = (
+    ("Edg", "Edge"),
+    ("OPR", "Opera"),
+    ("SamsungBrowser", "Samsung Internet"),
+    ("Firefox", "Firefox"),
+    ("FxiOS", "Firefox"),
+    ("Chrome", "Chrome"),
+    ("CriOS", "Chrome"),
+    ("Safari", "Safari"),
+)
+
+
+def browser(user_agent: str) -> str:
+    """Name a browser and its system from what it says of itself."""
+    name = next((name for mark, name in _BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
+    return " em ".join(part for part in (name, system) if part) or "Navegador desconhecido"
+
+
 def copyable(text: str) -> Markup:
     """Show an id with a button that copies it, where a script runs."""
     return Markup(
@@ -73,6 +102,7 @@ def _templates() -> jinja2.Environment:
         "day": day,
         "percent": words.percent,
         "copyable": copyable,
+        "browser": browser,
     }
     environment.globals |= {
         "ROOT": ROOT,
@@ -85,6 +115,7 @@ def _templates() -> jinja2.Environment:
         "htmx_file": SCRIPT_HTMX,
         "icon_file": ICON,
         "said": "",
+        "ROLE_NAMES": ROLE_NAMES,
     }
     return environment
 

@@ -5,6 +5,16 @@ from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
     "signed-out": "Você saiu.",
+    "password-chosen": "Sua senha foi escolhida. Entre com ela.",
+    "password-changed": "Sua senha foi alterada e os outros aparelhos foram desconectados.",
+    "browser-ended": "O aparelho foi desconectado.",
+    "totp-on": "A verificação em duas etapas está ativa. Guarde os códigos de reserva abaixo.",
+    "totp-off": "A verificação em duas etapas foi desativada.",
+    "invitation-sent": "O convite foi feito e vale por 7 dias.",
+    "invitation-revoked": "O convite foi revogado.",
+    "role-changed": "A função foi alterada.",
+    "member-removed": "A pessoa foi removida da equipe e desconectada.",
+    "ownership-transferred": "A empresa tem um novo proprietário. Você agora é da Administração.",
     "key-created": "Chave criada. Copie-a agora: ela não será mostrada de novo.",
     "key-changed": "Chave salva. Vale em até 5 segundos.",
     "key-rotated": "Chave trocada. Copie a nova agora: ela não será mostrada de novo.",

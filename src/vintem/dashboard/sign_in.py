@@ -16,12 +16,10 @@ from vintem.dashboard.visit import ROOT, Visit, act_of, address, query_of
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members import entry, second_factor
 from vintem.members import service as members
-from vintem.members.entry import Verdict
-from vintem.members.model import EMAIL_CHARACTERS_MAX, Permission, Person
+from vintem.members.model import EMAIL_CHARACTERS_MAX, Permission, Person, Verdict
 from vintem.members.passwords import CHARACTERS_MAX
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
-from vintem.trail.model import Act
 
 FIRST_PAGE: Final = f"{ROOT}/test"
 REFUSAL_SECONDS_MIN: Final = 0.4
@@ -89,8 +87,8 @@ async def sign_in(call: Call) -> Answer:
     )
     if knock.verdict is not Verdict.RIGHT:
         is_wrong = knock.verdict is Verdict.WRONG
-        if knock.person is not None:
-            await note_refused(call, knock.person, reason=f"password {knock.verdict.value}")
+        if is_wrong and knock.person is not None:
+            await _note_refused(call, knock.person, reason="wrong password")
         await asyncio.sleep(refuse_at - asyncio.get_running_loop().time())
         return _form(
             call,
@@ -115,7 +113,7 @@ async def give_code(call: Call) -> Answer:
     person = await entry.keep_promise(database, sealer, form.promise, now=call.now)
     if person is None:
         return _form(call, wanted=wanted, error=_TOO_LATE, status=422)
-    is_right = await second_factor.check_code(
+    verdict = await second_factor.check_code(
         database,
         sealer,
         person,
@@ -123,8 +121,10 @@ async def give_code(call: Call) -> Answer:
         address=address_block(call.client_ip),
         now=call.now,
     )
-    if not is_right:
-        await note_refused(call, person, reason="code wrong")
+    if verdict is Verdict.TOO_MANY:
+        return _form(call, wanted=wanted, error=_TOO_MANY, status=429)
+    if verdict is Verdict.WRONG:
+        await _note_refused(call, person, reason="wrong code")
         return _code_form(call, promise=form.promise, wanted=wanted, error=_WRONG_CODE, status=422)
     return await enter(call, person, wanted=wanted)
 
@@ -146,30 +146,32 @@ async def enter(call: Call, person: Person, *, wanted: str = "") -> Answer:
             user_agent=call.headers.get(b"user-agent", b"").decode("latin-1"),
             now=call.now,
         )
-        await trail.record(block, await _act(call, block, person, company_id, "sign-in.done"))
+        await note_person(call, block, person, "sign-in.done", company_id=company_id)
     return go(wanted or FIRST_PAGE, headers=(given(call, token),))
 
 
-async def note_refused(call: Call, person: Person, *, reason: str) -> None:
-    """Write into the trail of a person's company that they, or somebody else, did not come in."""
+async def _note_refused(call: Call, person: Person, *, reason: str) -> None:
+    """Write that a person, or somebody else in their name, did not come in."""
     async with call.resources.database.atomic() as block:
-        company_id = await members.company_to_enter(block, person.person_id)
-        if company_id is not None:
-            act = await _act(call, block, person, company_id, "sign-in.refused", reason=reason)
-            await trail.record(block, act)
+        await note_person(call, block, person, "sign-in.refused", reason=reason)
 
 
-async def _act(
+async def note_person(
     call: Call,
     block: Connection,
     person: Person,
-    company_id: int,
     action: str,
     *,
+    company_id: int | None = None,
     reason: str = "",
-) -> Act:
+) -> None:
+    """Write what a person who is not signed in does into the trail of their company."""
+    if company_id is None:
+        company_id = await members.company_to_enter(block, person.person_id)
+    if company_id is None:
+        return
     role = await members.find_role(block, company_id, person.person_id)
-    return act_of(
+    act = act_of(
         call,
         company_id=company_id,
         person_id=person.person_id,
@@ -180,6 +182,7 @@ async def _act(
         target_id=person.person_id,
         reason=reason,
     )
+    await trail.record(block, act)
 
 
 async def sign_out(visit: Visit) -> Answer:

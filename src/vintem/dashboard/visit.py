@@ -11,7 +11,7 @@ import msgspec
 
 from vintem.api.call import Call
 from vintem.companies.model import Environment
-from vintem.dashboard.forms import FormT, read_form
+from vintem.dashboard.forms import Form, FormT, read_form
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.ledger.model import Scope
 from vintem.members.model import AGE_MAX, IDLE_MAX, Permission, SignedIn, may
@@ -79,9 +79,13 @@ class Visit:
     async def form(self, shape: type[FormT]) -> FormT:
         """Read the form that was sent, or refuse one that no page of this visit has sent."""
         sent = await read_form(self.call, shape)
+        self.check_csrf(sent)
+        return sent
+
+    def check_csrf(self, sent: Form) -> None:
+        """Refuse a form that no page of this visit has sent."""
         if not hmac.compare_digest(sent.csrf.encode(), self.csrf.encode()):
             raise Refusal(ErrorCode.ORIGIN_NOT_ALLOWED, "The form is of another page.")
-        return sent
 
     def act(
         self,

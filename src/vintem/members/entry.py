@@ -4,13 +4,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Final
 
 import msgspec
 
 from vintem.members import second_factor, store, tries
-from vintem.members.model import Person, SignedIn
+from vintem.members.model import Person, SignedIn, Verdict
 from vintem.members.passwords import hashing
 from vintem.runtime.crypto import NONCE_BYTES, Sealer
 from vintem.runtime.db import Connection, Database
@@ -20,14 +19,6 @@ PROMISE_LIFETIME: Final = timedelta(minutes=5)
 AT_WORK: Final = second_factor.AT_WORK
 
 _PURPOSE: Final = b"second step"
-
-
-class Verdict(Enum):
-    """What became of a try."""
-
-    RIGHT = "right"
-    WRONG = "wrong"
-    TOO_MANY = "too many"
 
 
 @dataclass(frozen=True, slots=True)

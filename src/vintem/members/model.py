@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
 import msgspec
@@ -19,7 +19,17 @@ AGE_MAX: Final = timedelta(hours=12)
 TEAM_MAX: Final = 100
 """People and open invitations of one company."""
 
-_EMAIL: Final = re.compile(r"[^\s@<>(),;:\\\"\[\]]{1,64}@(?:[a-z0-9-]{1,63}\.)+[a-z0-9-]{2,63}")
+_EMAIL: Final = re.compile(
+    r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9-]{1,63}\.)+[a-z0-9-]{2,63}"
+)
+
+
+class Verdict(Enum):
+    """What became of a try to prove who one is."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    TOO_MANY = "too many"
 
 
 class Role(StrEnum):

@@ -19,12 +19,12 @@ async def add_try(
     """Count a try, unless there are as many as may be; of tries at once none slips through."""
     row = await db.fetchrow(
         """
-        insert into sign_in_tries as kept (account, address, tried_at, last_at)
+        insert into sign_in_tries as kept (who, address, tried_at, last_at)
         values ($1, $2, array[$3::timestamptz], $3)
-        on conflict (account, address) do update set last_at = $3, tried_at =
+        on conflict (who, address) do update set last_at = $3, tried_at =
             array(select one from unnest(kept.tried_at) as one where one > $4) || $3
         where (select count(*) from unnest(kept.tried_at) as one where one > $4) < $5
-        returning account
+        returning who
         """,
         account,
         address,
@@ -37,13 +37,11 @@ async def add_try(
 
 async def forget_tries(db: Connection, account: bytes, address: str, *, at: datetime) -> None:
     """Forget the tries of one address, and the last of them among those of all."""
-    await db.execute(
-        "delete from sign_in_tries where account = $1 and address = $2", account, address
-    )
+    await db.execute("delete from sign_in_tries where who = $1 and address = $2", account, address)
     await db.execute(
         """
         update sign_in_tries set tried_at = array_remove(tried_at, $2)
-        where account = $1 and address = ''
+        where who = $1 and address = ''
         """,
         account,
         at,
@@ -52,7 +50,7 @@ async def forget_tries(db: Connection, account: bytes, address: str, *, at: date
 
 async def forget_all_tries(db: Connection, account: bytes) -> None:
     """Forget every try at an account."""
-    await db.execute("delete from sign_in_tries where account = $1", account)
+    await db.execute("delete from sign_in_tries where who = $1", account)
 
 
 async def offer_totp(db: Connection, person_id: str, sealed: bytes, *, now: datetime) -> None:
@@ -146,11 +144,7 @@ async def insert_link(
     db: Connection, digest: bytes, person_id: str, *, lifetime: timedelta, now: datetime
 ) -> None:
     """Write a link by which a person chooses a password; earlier ones end."""
-    await db.execute(
-        "update password_link set used_at = $2 where person_id = $1 and used_at is null",
-        person_id,
-        now,
-    )
+    await end_links(db, person_id, now=now)
     await db.execute(
         """
         insert into password_link (digest, person_id, created_at, expires_at)
@@ -160,6 +154,15 @@ async def insert_link(
         person_id,
         now,
         now + lifetime,
+    )
+
+
+async def end_links(db: Connection, person_id: str, *, now: datetime) -> None:
+    """End the links by which a person could choose a password."""
+    await db.execute(
+        "update password_link set used_at = $2 where person_id = $1 and used_at is null",
+        person_id,
+        now,
     )
 
 
@@ -312,6 +315,21 @@ async def revoke_invitation(
         now,
     )
     return row is not None
+
+
+async def revoke_invitations_by(
+    db: Connection, company_id: int, person_id: str, *, now: datetime
+) -> None:
+    """End the open invitations that a member has made."""
+    await db.execute(
+        """
+        update invitation set revoked_at = $3
+        where company_id = $1 and invited_by = $2 and accepted_at is null and revoked_at is null
+        """,
+        company_id,
+        person_id,
+        now,
+    )
 
 
 async def forget_old(

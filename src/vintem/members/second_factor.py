@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from vintem.members import proof_store, store, totp, tries
-from vintem.members.model import Person, SignedIn
+from vintem.members.model import Person, SignedIn, Verdict
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection
 
@@ -24,12 +24,13 @@ async def prove(
     person = await store.find_person_by_id(db, member.person_id)
     if person is None or not person.has_totp:
         return False
-    return await check_code(db, sealer, person, code, address=AT_WORK, now=now)
+    verdict = await check_code(db, sealer, person, code, address=AT_WORK, now=now)
+    return verdict is Verdict.RIGHT
 
 
 async def check_code(
     db: Connection, sealer: Sealer, person: Person, code: str, *, address: str, now: datetime
-) -> bool:
+) -> Verdict:
     """Use up a code of the authenticator, or one on paper; each works once, and tries are few."""
     account = tries.account_of(sealer, tries.CODES, person.person_id)
     is_admitted = await tries.admit(
@@ -40,10 +41,12 @@ async def check_code(
         is_known_address=address == AT_WORK,
         now=now,
     )
-    if not is_admitted or not await _use_code(db, sealer, person, code, now=now):
-        return False
+    if not is_admitted:
+        return Verdict.TOO_MANY
+    if not await _use_code(db, sealer, person, code, now=now):
+        return Verdict.WRONG
     await tries.forgive(db, account, address=address, at=now)
-    return True
+    return Verdict.RIGHT
 
 
 async def _use_code(

@@ -117,6 +117,14 @@ async def change_company(
     return company_id
 
 
+async def enter_company(
+    db: Connection, member: SignedIn, company_id: int, *, now: datetime
+) -> None:
+    """Take a browser to a company that its person has just joined."""
+    await store.set_company(db, member.session_id, company_id)
+    await store.note_signed_in(db, company_id, member.person_id, now=now)
+
+
 async def find_role(db: Connection, company_id: int, person_id: str) -> Role | None:
     """Find what a person is in a company."""
     return await store.find_role(db, company_id, person_id)
@@ -155,11 +163,14 @@ async def take_for_next_page(
     db: Connection, sealer: Sealer, member: SignedIn, *, place: str
 ) -> str | None:
     """Read what was kept for this page, and forget it: it is shown once."""
-    sealed = await store.take_for_next_page(db, member.session_id)
-    if sealed is None:
+    sealed = await store.find_for_next_page(db, member.session_id)
+    text = None
+    if sealed is not None:
+        text = sealer.open(sealed, purpose=_next_page_purpose(member, place))
+    if sealed is None or text is None:
         return None
-    text = sealer.open(sealed, purpose=_next_page_purpose(member, place))
-    return None if text is None else text.decode()
+    is_ours = await store.forget_for_next_page(db, member.session_id, sealed)
+    return text.decode() if is_ours else None
 
 
 async def forget_old(db: Connection, *, now: datetime) -> int:

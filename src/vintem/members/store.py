@@ -261,6 +261,17 @@ async def change_company(
     return company_id
 
 
+async def set_company(db: Connection, session_id: str, company_id: int) -> None:
+    """Take a browser to a company."""
+    await db.execute(
+        """
+        update sign_in set company_id = $2, kept_for_next_page = null where session_id = $1
+        """,
+        session_id,
+        company_id,
+    )
+
+
 async def end_sign_in(db: Connection, digest: bytes, *, now: datetime) -> None:
     """Sign a browser out, which is known by its cookie alone."""
     await db.execute(
@@ -359,22 +370,26 @@ async def keep_for_next_page(db: Connection, session_id: str, sealed: bytes) -> 
     )
 
 
-async def take_for_next_page(db: Connection, session_id: str) -> bytes | None:
-    """Read what was kept for a browser's next page, and forget it."""
+async def find_for_next_page(db: Connection, session_id: str) -> bytes | None:
+    """Read what is kept for a browser's next page."""
     sealed: bytes | None = await db.fetchval(
-        """
-        with kept as (
-            select session_id, kept_for_next_page from sign_in
-            where session_id = $1 and kept_for_next_page is not null
-            for update
-        )
-        update sign_in set kept_for_next_page = null
-        from kept where sign_in.session_id = kept.session_id
-        returning kept.kept_for_next_page
-        """,
-        session_id,
+        "select kept_for_next_page from sign_in where session_id = $1", session_id
     )
     return sealed
+
+
+async def forget_for_next_page(db: Connection, session_id: str, sealed: bytes) -> bool:
+    """Forget what was kept; no, when another page has taken it meanwhile."""
+    row = await db.fetchrow(
+        """
+        update sign_in set kept_for_next_page = null
+        where session_id = $1 and kept_for_next_page = $2
+        returning session_id
+        """,
+        session_id,
+        sealed,
+    )
+    return row is not None
 
 
 def _person(row: Row) -> Person:

@@ -53,11 +53,11 @@ create index sign_in_person on sign_in (person_id, created_at);
 comment on table sign_in is 'reference: browsers that are signed in; the cookie is known only by its digest';
 
 create table sign_in_tries (
-    account bytea not null check (length(account) = 32),
+    who bytea not null check (length(who) = 32),
     address text not null,
     tried_at timestamptz[] not null,
     last_at timestamptz not null,
-    primary key (account, address)
+    primary key (who, address)
 );
 create index sign_in_tries_last on sign_in_tries (last_at);
 comment on table sign_in_tries is 'reference: recent tries to prove who somebody is, by account and address; an empty address stands for all of them';
