@@ -134,20 +134,26 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
     try:
         yield resources
     finally:
-        for chore in chores:
-            chore.cancel()
-        # One that has died must not keep the rest from being closed.
-        await asyncio.wait(chores)
-        await requests.close()
-        await dispatcher.close()
-        await transactions.close()
-        await balances.close()
-        await sessions.close()
-        await outbound.close()
-        await resources.mail.close()
-        if shared_limiter is not None:
-            await shared_limiter.close()
-        await database.close()
+        await _close(resources, chores, shared_limiter)
+
+
+async def _close(
+    resources: Resources, chores: Sequence[asyncio.Task[None]], limiter: SharedLimiter | None
+) -> None:
+    for chore in chores:
+        chore.cancel()
+    # One that has died must not keep the rest from being closed.
+    await asyncio.wait(chores)
+    await resources.requests.close()
+    await resources.dispatcher.close()
+    await resources.transactions.close()
+    await resources.balances.close()
+    await resources.sessions.close()
+    await resources.outbound.close()
+    await resources.mail.close()
+    if limiter is not None:
+        await limiter.close()
+    await resources.database.close()
 
 
 async def _forget_idle(*limiters: MemoryLimiter) -> None:

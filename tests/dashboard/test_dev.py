@@ -189,7 +189,7 @@ async def test_live_secret_keys_are_for_owner_and_admin_with_a_second_step(
     assert codes
     path, fields = "/dashboard/live/keys/secret/new", {"label": "Produção"}
     refused = await owner.post(path, {**fields, "code": "000000"})
-    assert (refused.status, "Código incorreto" in refused.body.decode()) == (422, True)
+    assert (refused.status, "O código não confere" in refused.body.decode()) == (422, True)
     key = await create_key(owner, "secret", "live", code=codes[0])
     assert (await shop.api.get("/v1/transactions", key=key)).status == 200
     assert (await owner.post(path, {**fields, "code": codes[0]})).status == 422

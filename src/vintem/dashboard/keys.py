@@ -13,9 +13,9 @@ from vintem.dashboard import next_page
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.proof import code_errors
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.members import service as members
 from vintem.members.model import Permission
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
@@ -34,9 +34,6 @@ OVERLAPS: Final = (
     ("1h", "1 hora"),
     ("24h", "24 horas"),
     ("7d", "7 dias"),
-)
-WRONG_CODE: Final = (
-    "Código incorreto ou já usado. Digite o código atual do seu aplicativo autenticador."
 )
 NO_SECOND_STEP: Final = (
     "Chaves secretas de produção exigem a verificação em duas etapas: ative-a em Segurança."
@@ -252,15 +249,7 @@ async def _prove(visit: Visit, key_type: KeyType, code: str, errors: dict[str, s
     if not visit.member.has_totp:
         errors["code"] = NO_SECOND_STEP
         return
-    is_proven = await members.prove(
-        visit.resources.database,
-        visit.resources.sealer,
-        visit.member,
-        code,
-        now=visit.call.now,
-    )
-    if not is_proven:
-        errors["code"] = WRONG_CODE
+    errors |= await code_errors(visit, code)
 
 
 def _new_page(

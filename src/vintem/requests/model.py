@@ -16,7 +16,7 @@ BODY_BYTES_MAX: Final = 4_096
 SHOWN_CHARACTERS_MAX: Final = 4_000
 DEPTH_MAX: Final = 8
 MEMBERS_MAX: Final = 100
-WALKED_ROWS_MAX: Final = 2_000
+WALKED_ROWS_MAX: Final = 1_000
 """So many calls are looked at for a page of those that a filter asks for."""
 
 

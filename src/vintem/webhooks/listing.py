@@ -247,27 +247,7 @@ async def list_deliveries(
         request.page_size + 1,
         request.offset,
     )
-    counted = await db.fetchval(
-        f"""
-        select count(*) from (
-            select from webhook_delivery d
-            where d.company_id = $1 and d.lane = $2 and ($3::text[] is null or d.state = any($3))
-                and ($4::text is null or exists (
-                    select from webhook_event e where e.company_id = d.company_id
-                        and e.entity_id = d.entity_id and e.sequence = d.sequence and e.kind = $4
-                )) {failed}
-                and ($5::text is null or (d.entity_id, d.sequence) = (
-                    select entity_id, sequence from webhook_event
-                    where company_id = $1 and event_id = $5
-                ))
-                and ($7::timestamptz is null or d.created_at >= $7)
-            limit $6
-        ) as c
-        """,  # noqa: S608 - put together from constants
-        *filters,
-        COUNTED_ROWS_MAX,
-        top,
-    )
+    counted = await _count_deliveries(db, *filters, since=top, failed=failed)
     found = [delivery_of(row) for row in rows]
     shown = found[: request.page_size]
     more = None
@@ -277,6 +257,48 @@ async def list_deliveries(
         more = Cursor(horizon, "0")
     listed = await _with_attempts(db, company_id, shown)
     return DeliveryPage(listed, counted, more, is_counted_in_part=top is not None)
+
+
+async def _count_deliveries(
+    db: Connection,
+    company_id: int,
+    endpoint_id: str,
+    states: Sequence[State] | None,
+    kind: str | None,
+    event_id: str | None,
+    *,
+    since: datetime | None,
+    failed: str,
+) -> int:
+    return int(
+        await db.fetchval(
+            f"""
+            select count(*) from (
+                select from webhook_delivery d
+                where d.company_id = $1 and d.lane = $2 {failed}
+                    and ($3::text[] is null or d.state = any($3))
+                    and ($4::text is null or exists (
+                        select from webhook_event e
+                        where e.company_id = d.company_id and e.entity_id = d.entity_id
+                            and e.sequence = d.sequence and e.kind = $4
+                    ))
+                    and ($5::text is null or (d.entity_id, d.sequence) = (
+                        select entity_id, sequence from webhook_event
+                        where company_id = $1 and event_id = $5
+                    ))
+                    and ($6::timestamptz is null or d.created_at >= $6)
+                limit $7
+            ) as c
+            """,  # noqa: S608 - put together from constants
+            company_id,
+            endpoint_id,
+            states,
+            kind,
+            event_id,
+            since,
+            COUNTED_ROWS_MAX,
+        )
+    )
 
 
 async def _horizon(

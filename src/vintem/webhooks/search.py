@@ -18,8 +18,9 @@ from vintem.webhooks.model import Delivery
 from vintem.webhooks.statements import POSTBACK
 
 LANES_MAX: Final = 32
-WALKED_ROWS_MAX: Final = 2_000
+WALKED_ROWS_MAX: Final = 1_000
 HEALTH_ROWS_MAX: Final = 100
+HEALTH_TRIES_MAX: Final = 10
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -123,13 +124,18 @@ async def find_healths(
             where company_id = $1 and lane = l.lane and created_at >= $3
             order by created_at desc, delivery_id desc limit $4
         ) d
-        join webhook_attempt a on a.company_id = d.company_id and a.delivery_id = d.delivery_id
+        cross join lateral (
+            select status, milliseconds from webhook_attempt
+            where company_id = d.company_id and delivery_id = d.delivery_id
+            order by attempt desc limit $5
+        ) a
         group by l.lane
         """,
         company_id,
         list(endpoint_ids),
         since,
         HEALTH_ROWS_MAX,
+        HEALTH_TRIES_MAX,
     )
     return {row["lane"]: Health(row["tries"], row["taken"], row["slow"]) for row in rows}
 
@@ -138,20 +144,31 @@ async def find_newest_of(
     db: Connection, company_id: int, environment: str, event_id: str
 ) -> str | None:
     """The newest delivery of an event, to whichever address."""
-    lanes = await _lanes(db, company_id, environment, "")
-    found: str | None = await db.fetchval(
+    event = await db.fetchrow(
         """
-        select d.delivery_id from webhook_event e
-        cross join unnest($4::text[]) as l (lane)
-        join webhook_delivery d on d.company_id = e.company_id and d.lane = l.lane
-            and d.entity_id = e.entity_id and d.sequence = e.sequence
-        where e.company_id = $1 and e.environment = $2 and e.event_id = $3
-        order by d.created_at desc, d.delivery_id desc limit 1
+        select entity_id, sequence from webhook_event
+        where company_id = $1 and environment = $2 and event_id = $3
         """,
         company_id,
         environment,
         event_id,
-        list(lanes),
+    )
+    if event is None:
+        return None
+    found: str | None = await db.fetchval(
+        """
+        select d.delivery_id from unnest($2::text[]) as l (lane)
+        cross join lateral (
+            select delivery_id, created_at from webhook_delivery
+            where company_id = $1 and lane = l.lane and entity_id = $3 and sequence = $4
+            limit 1
+        ) d
+        order by d.created_at desc, d.delivery_id desc limit 1
+        """,
+        company_id,
+        await _lanes(db, company_id, environment, ""),
+        event["entity_id"],
+        event["sequence"],
     )
     return found
 
@@ -229,24 +246,37 @@ async def _list(
     rows_max: int,
 ) -> Sequence[Row]:
     sought = wanted.sought
+    last_try = "" if sought is None else _LAST_TRY.get(sought, "")
     # Where every row counts, each lane is read no further than the page can use.
-    is_each = not wanted.kind and (sought is None or sought is Sought.FAILED)
+    is_each = not wanted.kind and not last_try
     return await db.fetch(
         f"""
-        select d.*, e.event_id, e.kind, e.body, a.status, a.error, a.milliseconds
-        from unnest($2::text[]) as l (lane)
-        cross join lateral (
-            select d.* from webhook_delivery d
-            where d.company_id = $1 and d.lane = l.lane
-                {"" if sought is None else _CONDITIONS[sought]}
-                and d.created_at >= $3 and (d.created_at, d.delivery_id) < ($4, $5)
-            order by d.created_at desc, d.delivery_id desc {"limit $6" if is_each else ""}
+        select d.*, a.status, a.error, a.milliseconds from (
+            select d.*, e.event_id, e.kind, '' as body
+            from unnest($2::text[]) as l (lane)
+            cross join lateral (
+                select d.* from webhook_delivery d
+                where d.company_id = $1 and d.lane = l.lane
+                    {"" if sought is None else _CONDITIONS[sought]}
+                    and d.created_at >= $3 and (d.created_at, d.delivery_id) < ($4, $5)
+                order by d.created_at desc, d.delivery_id desc {"limit $6" if is_each else ""}
+            ) d
+            -- One by one, by their keys: any other join reads all that a company has.
+            cross join lateral (
+                select event_id, kind from webhook_event
+                where company_id = d.company_id and entity_id = d.entity_id
+                    and sequence = d.sequence and ($7::text = '' or kind = $7)
+                limit 1
+            ) e
+            order by d.created_at desc, d.delivery_id desc {"" if last_try else "limit $6"}
         ) d
-        join webhook_event e on e.company_id = d.company_id and e.entity_id = d.entity_id
-            and e.sequence = d.sequence
-        left join webhook_attempt a on a.company_id = d.company_id
-            and a.delivery_id = d.delivery_id and a.attempt = d.attempts
-        where ($7::text = '' or e.kind = $7) {"" if sought is None else _LAST_TRY.get(sought, "")}
+        left join lateral (
+            select attempt, status, error, milliseconds from webhook_attempt
+            where company_id = d.company_id and delivery_id = d.delivery_id
+                and attempt = d.attempts
+            limit 1
+        ) a on true
+        where true {last_try}
         order by d.created_at desc, d.delivery_id desc limit $6
         """,  # noqa: S608 - put together from constants
         company_id,
