@@ -109,6 +109,7 @@ VERBS: Final[Mapping[str, str]] = {
     "exported": "exportação",
     "released": "liberação de saldo",
     "sink": "receptor de teste",
+    "batch": "geração em lote",
     "failed_resent": "reenvio das falhas",
 }
 
