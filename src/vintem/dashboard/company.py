@@ -1,6 +1,5 @@
 """Empresa: who the company is to the tax office and to its buyers."""
 
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -17,12 +16,9 @@ from vintem.dashboard.page import Page, sent, shown
 from vintem.dashboard.visit import Visit
 from vintem.kit.clock import BUSINESS_ZONE_NAME
 from vintem.kit.urls import UrlFault, parse_web_url
-from vintem.members.model import Permission
+from vintem.members.model import Permission, email_of
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
-
-EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+")
-EMAIL_CHARACTERS_MAX: Final = 254
 
 
 class CompanyForm(Form, frozen=True):
@@ -55,7 +51,7 @@ async def save_company(visit: Visit) -> Answer:
         changed = replace(
             storefront,
             display_name=typed.display_name or None,
-            support_email=typed.support_email or None,
+            support_email=email_of(typed.support_email),
             support_url=typed.support_url or None,
             support_phone=normalise_phone(typed.support_phone),
         )
@@ -118,8 +114,7 @@ def _errors(typed: CompanyForm) -> dict[str, str]:
     for name in ("legal_name", "display_name"):
         if len(getattr(typed, name)) > companies.NAME_CHARACTERS_MAX:
             errors[name] = f"Use até {companies.NAME_CHARACTERS_MAX} caracteres."
-    email = typed.support_email
-    if email and (len(email) > EMAIL_CHARACTERS_MAX or EMAIL.fullmatch(email) is None):
+    if typed.support_email and email_of(typed.support_email) is None:
         errors["support_email"] = "O e-mail não parece certo."
     if typed.support_url and isinstance(
         parse_web_url(typed.support_url, allows_loopback=False), UrlFault

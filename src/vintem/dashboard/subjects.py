@@ -27,6 +27,7 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     "methods": Subject("Métodos e parcelas", _FINANCE),
     "limits": Subject("Limites", _BOTH),
     "company": Subject("Empresa", _FINANCE),
+    "fees": Subject("Tarifas", _FINANCE),
     "product": Subject("Produto", _BOTH),
     "coupon": Subject("Cupom", _BOTH),
     "link": Subject("Link de pagamento", _BOTH),
@@ -42,6 +43,7 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     "permission": Subject("Permissão", _NOBODY_ELSE),
     "member": Subject("Membro da equipe", _NOBODY_ELSE),
     "invitation": Subject("Convite", _NOBODY_ELSE),
+    "owner": Subject("Proprietário", _NOBODY_ELSE),
     "ownership": Subject("Propriedade da empresa", _NOBODY_ELSE),
     "sign-in": Subject("Acesso", _NOBODY_ELSE),
     "second-step": Subject("Verificação em duas etapas", _NOBODY_ELSE),
@@ -90,6 +92,8 @@ VERBS: Final[Mapping[str, str]] = {
     "reset": "redefinição",
     "used": "uso",
     "denied": "acesso negado",
+    "named": "nomeação",
+    "suspended": "suspensão",
     "refused": "recusado",
     "done": "concluído",
     "ended": "encerramento",
@@ -105,6 +109,7 @@ VERBS: Final[Mapping[str, str]] = {
     "exported": "exportação",
     "released": "liberação de saldo",
     "sink": "receptor de teste",
+    "batch": "geração em lote",
     "failed_resent": "reenvio das falhas",
 }
 
