@@ -50,8 +50,14 @@ WRONG = {
             "LINK_SESSIONS_PER_MINUTE",
             "REFUSED_CARDS_PER_HOUR",
             "WRONG_CODES_PER_HOUR",
+            "SIGN_INS_PER_MINUTE",
         )
     },
+    "VINTEM_SMTP_HOST": ["smtp://mail.example.com", "a b"],
+    "VINTEM_SMTP_PORT": ["0", "65536", "smtp"],
+    "VINTEM_SMTP_FROM": ["painel", "painel@host", "a b@example.com"],
+    "VINTEM_SMTP_TLS": ["maybe", "ssl3"],
+    "VINTEM_MAIL_TO_LOG": ["maybe", "2"],
     "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": ["maybe", "all"],
     "VINTEM_DATABASE_CONNECTIONS": ["1", "501", "ten"],
     "VINTEM_STATEMENT_TIMEOUT_MS": ["99", "5s"],
@@ -72,7 +78,13 @@ WRONG = {
     "VINTEM_DRAIN_NOTICE_SECONDS": ["-1", "61", "nan", "soon"],
     "VINTEM_DRAIN_SECONDS": ["-1", "61", "inf"],
 }
-TRIED_ONLY = {"VINTEM_DATA", "VINTEM_HOST", "VINTEM_FAILPOINTS"}
+TRIED_ONLY = {
+    "VINTEM_DATA",
+    "VINTEM_HOST",
+    "VINTEM_FAILPOINTS",
+    "VINTEM_SMTP_USER",
+    "VINTEM_SMTP_PASSWORD",
+}
 SECRET = {"DATABASE_URL", "VINTEM_PEPPER"}
 ALLOWED = {item.metadata["variable"]: item.metadata["allowed"] for item in fields(Settings)}
 COMMANDS = (["demo"], ["serve"], ["work"], ["migrate"], ["audit"], ["company", "list"])
