@@ -128,9 +128,8 @@ IDS_OF_RECORDS = {
     "webhooks": "select endpoint_id from webhook_endpoint where company_id = $1",
 }
 MORE_PAGES = (
-    "/transactions?status=paid",
+    "/transactions?status=pending",
     "/transactions?method=boleto",
-    "/transactions?amount_from=9.999,00",
     "/transactions?days=30",
     "/transactions?who=52998224725",
     "/search?q=pedido+77",
