@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +22,7 @@ from vintem.command_line import (
     complaints,
     console,
     local_time,
+    operator_act,
     run,
     show,
     start,
@@ -38,6 +40,8 @@ from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
+from vintem.trail import service as trail
+from vintem.trail.model import Act
 from vintem.webhook_commands import listen, trigger
 from vintem.withdrawal_commands import withdrawal_app
 
@@ -176,16 +180,19 @@ def key_create(
     async def create(database: Database, settings: Settings) -> companies.NewKey:
         launch.require_pepper(settings)
         found = await companies.get_company(database, company)
-        return await companies.create_key(
-            database,
-            found.company_id,
-            key_type=type_,
-            environment=environment,
-            label=label,
-            allowed_networks=networks,
-            pepper=settings.pepper.encode(),
-            now=utc_now(),
-        )
+        async with database.atomic() as block:
+            made = await companies.create_key(
+                block,
+                found.company_id,
+                key_type=type_,
+                environment=environment,
+                label=label,
+                allowed_networks=networks,
+                pepper=settings.pepper.encode(),
+                now=utc_now(),
+            )
+            await trail.record(block, key_act(made.record, "key.created"))
+        return made
 
     show_new_key(with_database(start(data=data), create))
 
@@ -241,11 +248,21 @@ def key_revoke(
     key_id: Annotated[str, typer.Argument(help="The key's id, key_…")], data: Data = None
 ) -> None:
     """End a key; running processes refuse it within 5 s."""
-    with_database(
-        start(data=data),
-        lambda database, _: companies.revoke_key(database, key_id, now=utc_now()),
-    )
+
+    async def revoke(database: Database, _settings: Settings) -> None:
+        async with database.atomic() as block:
+            revoked = await companies.revoke_key(block, key_id, now=utc_now())
+            await trail.record(block, key_act(revoked, "key.revoked"))
+
+    with_database(start(data=data), revoke)
     console.print(f"{key_id} is revoked")
+
+
+def key_act(key: ApiKey, action: str) -> Act:
+    """Say what is done to a key, for the trail of its company."""
+    act = operator_act(key.company_id, action, "key", key.key_id)
+    after = {"type": key.type, "last_four": key.last_four, "label": key.label}
+    return msgspec.structs.replace(act, environment=key.environment, after=after)
 
 
 @process_app.command("api")

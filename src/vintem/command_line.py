@@ -3,12 +3,13 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import msgspec
 import typer
 import uvloop
 from rich.console import Console
@@ -19,7 +20,12 @@ from vintem import launch
 from vintem.companies import service as companies
 from vintem.kit.clock import BUSINESS_ZONE, utc_now
 from vintem.runtime import log as logs
-from vintem.runtime.db import Database, DatabaseRefusedError, DatabaseUnavailableError
+from vintem.runtime.db import (
+    Connection,
+    Database,
+    DatabaseRefusedError,
+    DatabaseUnavailableError,
+)
 from vintem.runtime.embedded import EmbeddedPostgresError
 from vintem.runtime.migrations import MigrationError
 from vintem.runtime.pepper import WrongPepperError
@@ -30,6 +36,7 @@ from vintem.settings import (
     read_settings,
     unknown_variables,
 )
+from vintem.trail import service as trail
 from vintem.trail.model import Act, ActorKind
 
 T = TypeVar("T")
@@ -158,6 +165,22 @@ def operator_act(company_id: int, action: str, target_type: str, target_id: str)
         target_type=target_type,
         target_id=target_id,
     )
+
+
+async def noting(
+    database: Database,
+    company: str,
+    action: str,
+    change: Callable[[Connection], Awaitable[T]],
+    after: Mapping[str, object],
+) -> T:
+    """Change something of a company, and write it into its trail in the same commit."""
+    async with database.atomic() as block:
+        kept = await companies.lock_company(block, company)
+        outcome = await change(block)
+        act = operator_act(kept.company_id, action, "company", company)
+        await trail.record(block, msgspec.structs.replace(act, after=after))
+    return outcome
 
 
 def complaint(sentence: str) -> typer.Exit:

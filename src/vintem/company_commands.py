@@ -1,5 +1,6 @@
 """The commands about companies: what they are called, how much they may, what they pay."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,6 +18,7 @@ from vintem.command_line import (
     complaints,
     console,
     local_time,
+    noting,
     operator_act,
     password_link,
     show,
@@ -107,8 +109,14 @@ def company_set_document(
     check_name(legal_name)
     with_database(
         start(data=data),
-        lambda database, _: companies.set_identity(
-            database, company, document=number, legal_name=legal_name
+        lambda database, _: noting(
+            database,
+            company,
+            "company.changed",
+            lambda block: companies.set_identity(
+                block, company, document=number, legal_name=legal_name
+            ),
+            {"document_changed": True, "legal_name": legal_name},
         ),
     )
     console.print(f"{company}: the document is {format_document(number)}")
@@ -174,17 +182,21 @@ def company_set_limits(
     data: Data = None,
 ) -> None:
     """Change how often a company's keys may call; running processes follow within 5 s."""
-
-    async def change(database: Database, _settings: Settings) -> Company:
-        return await companies.set_limits(
+    given = {
+        "transactions_per_second": transactions_per_second,
+        "withdrawals_per_minute": withdrawals_per_minute,
+        "requests_per_minute": requests_per_minute,
+    }
+    limits = with_database(
+        start(data=data),
+        lambda database, _: noting(
             database,
             company,
-            transactions_per_second=transactions_per_second,
-            withdrawals_per_minute=withdrawals_per_minute,
-            requests_per_minute=requests_per_minute,
-        )
-
-    limits = with_database(start(data=data), change).limits
+            "limits.changed",
+            lambda block: companies.set_limits(block, company, **given),
+            given,
+        ),
+    ).limits
     console.print(
         f"{company}: {limits.transactions_per_second} transactions per second,"
         f" {limits.withdrawals_per_minute} withdrawals per minute,"
@@ -209,7 +221,13 @@ def set_suspended(company: str, data: Path | None, *, is_suspended: bool) -> Non
     """Change a company's status and say so."""
     with_database(
         start(data=data),
-        lambda database, _: companies.set_suspended(database, company, is_suspended=is_suspended),
+        lambda database, _: noting(
+            database,
+            company,
+            "company.suspended" if is_suspended else "company.resumed",
+            lambda block: companies.set_suspended(block, company, is_suspended=is_suspended),
+            {},
+        ),
     )
     console.print(f"{company} is {'suspended' if is_suspended else 'active'}")
 
@@ -232,7 +250,14 @@ def company_set_fee(
     """Set what a company pays for a method; records made before keep their fee."""
     fee = Fee(method, fixed_cents, percent_basis_points, installments_from)
     plan = with_database(
-        start(data=data), lambda database, _: companies.set_fee(database, company, fee)
+        start(data=data),
+        lambda database, _: noting(
+            database,
+            company,
+            "fees.changed",
+            lambda block: companies.set_fee(block, company, fee),
+            asdict(fee),
+        ),
     )
     table = Table("Method", "From installments", "Fixed (cents)", "Percent (basis points)")
     for each in plan.fees:
@@ -272,7 +297,13 @@ def company_set_interest(
     )
     with_database(
         start(data=data),
-        lambda database, _: companies.set_card_interest(database, company, interest),
+        lambda database, _: noting(
+            database,
+            company,
+            "methods.changed",
+            lambda block: companies.set_card_interest(block, company, interest),
+            asdict(interest),
+        ),
     )
     table = Table("Installments", "Each (cents)", "Total (cents)", "CET (basis points a year)")
     for option in installment_table(SHOWN_TOTAL_CENTS, interest):
@@ -296,7 +327,13 @@ def company_set_protection(
     """Decide what happens to a request that is repeated within moments without a key."""
     with_database(
         start(data=data),
-        lambda database, _: companies.set_implicit_protection(database, company, mode),
+        lambda database, _: noting(
+            database,
+            company,
+            "company.changed",
+            lambda block: companies.set_implicit_protection(block, company, mode),
+            {"implicit_protection": mode},
+        ),
     )
     console.print(f"{company}: implicit protection is {mode}")
 

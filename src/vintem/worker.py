@@ -8,6 +8,9 @@ from typing import Final
 import structlog
 
 from vintem.checkout import ending
+from vintem.dashboard import exporting
+from vintem.dashboard.pages import EXPORTS
+from vintem.exports import service as exports
 from vintem.intents import service as intents
 from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
@@ -131,6 +134,16 @@ async def forget_old_deliveries(resources: Resources) -> int:
     return await webhooks.forget_old(resources.database, now=utc_now())
 
 
+async def make_exports(resources: Resources) -> int:
+    """Make the files of long lists that somebody waits for."""
+    return await exporting.make_waiting(resources, EXPORTS, now=utc_now())
+
+
+async def forget_old_exports(resources: Resources) -> int:
+    """Delete the files that nobody may fetch any more."""
+    return await exports.forget_old(resources.database, now=utc_now())
+
+
 async def forget_old_requests(resources: Resources) -> int:
     """Delete the calls that are older than they are kept."""
     return await requests.forget_old(resources.database, now=utc_now())
@@ -150,6 +163,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("money to release", 5.0, release_money),
     Duty("withdrawals", 0.5, send_withdrawals),
     Duty("overdue withdrawals", 30.0, watch_withdrawals),
+    Duty("exports", 1.0, make_exports),
     Duty("unreachable webhooks", 30.0, disable_unreachable_webhooks),
     Duty("refused webhook deliveries", 30.0, end_refused_deliveries),
     Duty("expired card tokens", 30.0, forget_card_tokens),
@@ -157,6 +171,7 @@ DUTIES: Final[Sequence[Duty]] = (
     Duty("old implicit intents", 600.0, forget_implicit_intents),
     Duty("old webhook deliveries", 600.0, forget_old_deliveries),
     Duty("idle webhook lanes", 600.0, retire_webhook_lanes),
+    Duty("old exports", 600.0, forget_old_exports),
     Duty("old sign-ins", 600.0, forget_sign_ins),
     Duty("old sink calls", 600.0, forget_sink_calls),
     Duty("old requests", 3_600.0, forget_old_requests),

@@ -27,6 +27,8 @@ from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
 from vintem.runtime.db import Database
 from vintem.runtime.embedded import ask
+from vintem.trail import service as trail
+from vintem.trail.model import ActFilter, ActorKind
 
 EFFECT_SECONDS_MAX = 5.0
 REPOSITORY = Path(__file__).parents[2]
@@ -307,6 +309,32 @@ async def test_interest_is_set_and_shown_for_a_hundred_reais(
     )
     assert kept is not None
     assert (kept["rate"], kept["free"], kept["most"]) == (299, 2, 3)
+
+
+async def test_what_an_operator_does_to_a_company_is_in_its_trail(
+    database: Database, tenant: Tenant, on_database: dict[str, str]
+) -> None:
+    company = tenant.company.public_id
+    done = {
+        "limits.changed": ("company", "set-limits", company, "--requests-per-minute", "7"),
+        "company.suspended": ("company", "suspend", company),
+        "fees.changed": ("company", "set-fee", company, "--method", "pix", "--fixed-cents", "9"),
+        "company.changed": ("company", "set-document", company, "529.982.247-25"),
+        "key.created": ("key", "create", company, "--type", "sk", "--environment", "live"),
+    }
+    for words in done.values():
+        said = await vintem(*words, settings=on_database)
+        assert said.status == 0, said.text
+    acts = await trail.list_older(
+        database, tenant.company.company_id, ActFilter(environment="live"), rows_max=9
+    )
+    assert [act.action for act in reversed(acts)] == list(done)
+    assert {act.actor_kind for act in acts} == {ActorKind.OPERATOR}
+    written = "".join(act.after for act in acts)
+    assert '"requests_per_minute":7' in written
+    assert "52998224725" not in written
+    assert "sk_live" not in written
+    assert await trail.verify(database, tenant.company.company_id) is None
 
 
 async def test_fee_beyond_what_can_be_kept_is_refused_with_the_limit(

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -616,3 +617,15 @@ async def test_forgetting_under_load_breaks_no_call_and_no_window(
         )
         == 0
     ), "calls without a window were left behind"
+
+
+async def test_a_window_says_how_many_calls_it_holds(
+    shared_limiter: MakeLimiter, company: int
+) -> None:
+    for limiter in (MemoryLimiter(), shared_limiter()):
+        counted = Window(company, f"key_{type(limiter).__name__}", "requests", 2, 60)
+        assert await limiter.count(counted) == 0
+        for _ in range(3):
+            await limiter.admit(counted)
+        assert await limiter.count(counted) == 2
+        assert await limiter.count(msgspec.structs.replace(counted, group="other")) == 0

@@ -125,13 +125,13 @@ ALTERED = [
 ]
 BREACHES = {
     **dict.fromkeys(ALTERED, 3),
-    f"delete from act where {ROW}": 4,
-    "delete from act where company_id = $1 and sequence = 1": 2,
+    f"delete from act where {ROW}": 3,
+    "delete from act where company_id = $1 and sequence = 1": 1,
     "delete from act where company_id = $1 and sequence = 5": 5,
     "delete from act where company_id = $1": 1,
     "delete from trail_head where company_id = $1": 1,
-    "update trail_head set sequence = 4 where company_id = $1": 5,
-    "update trail_head set hash = sha256('') where company_id = $1": 6,
+    "update trail_head set sequence = 4 where company_id = $1": 4,
+    "update trail_head set hash = sha256('') where company_id = $1": 5,
     COPY: 6,
 }
 

@@ -1,6 +1,6 @@
 """What a route declares, what a handler is given, and what it answers."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -81,7 +81,17 @@ class Content:
     """Why the caller was told no, where the content says it in its own way."""
 
 
-Answer = Data | Content
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer outside the envelope that is too large to be held whole: its parts as they come."""
+
+    parts: AsyncIterator[bytes]
+    length: int
+    media_type: str
+    headers: Sequence[Header] = ()
+
+
+Answer = Data | Content | Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Headers: how those of a call are read, and what an answer's tell."""
+"""The headers that the pipeline reads and writes, whatever the route."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from vintem.api.call import Header, Processed
+from vintem.api.call import Header, Processed, Stream
 from vintem.kit.clock import public_time
 from vintem.runtime.rate_limit import Decision
 
@@ -34,5 +34,15 @@ def processed_headers(processed: Processed) -> Sequence[Header]:
 
 
 def processed_at_header(moment: datetime) -> Header:
-    """Tell the caller when a covered call was first completed."""
+    """Tell when a covered call was first completed."""
     return (b"x-idempotency-processed-at", public_time(moment).encode())
+
+
+def stream_headers(answer: Stream) -> Sequence[Header]:
+    """Tell what comes in parts, and how much of it."""
+    return (
+        (b"content-type", answer.media_type.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        *answer.headers,
+        (b"content-length", b"%d" % answer.length),
+    )

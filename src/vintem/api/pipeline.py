@@ -3,7 +3,14 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,10 +24,12 @@ from vintem.api.call import (
     Answer,
     Call,
     Content,
+    Data,
     Header,
     RawRequest,
     RefusalPage,
     Route,
+    Stream,
 )
 from vintem.api.client_ip import find_client_ip
 from vintem.api.headers import (
@@ -28,6 +37,7 @@ from vintem.api.headers import (
     limit_headers,
     processed_at_header,
     processed_headers,
+    stream_headers,
 )
 from vintem.api.request_note import note_request
 from vintem.api.router import MethodNotAllowed, Router
@@ -99,13 +109,25 @@ class Pipeline:
         status, headers, content = await exchange.answer()
         extensions = scope.get("extensions")
         try:
-            if extensions is not None and WHOLE_ANSWER in extensions:
+            if not isinstance(content, bytes):
+                await _send_parts(send, status, headers, content)
+            elif extensions is not None and WHOLE_ANSWER in extensions:
                 await extensions[WHOLE_ANSWER](status, headers, content)
             else:
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 await send({"type": "http.response.body", "body": content})
         finally:
             exchange.note(status)
+
+
+async def _send_parts(
+    send: Send, status: int, headers: Sequence[Header], parts: AsyncIterator[bytes]
+) -> None:
+    """Send an answer part by part; one that breaks off is too short, and the caller sees it."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    async for part in parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 class Exchange:
@@ -167,12 +189,15 @@ class Exchange:
             self.call.correlation_id = correlation_id.decode("ascii")
             self._reply_headers.append((b"x-correlation-id", correlation_id))
 
-    async def answer(self) -> tuple[int, list[Header], bytes]:
-        """Give the status, the headers and the bytes of the answer; never raise."""
+    async def answer(self) -> tuple[int, list[Header], bytes | AsyncIterator[bytes]]:
+        """Give the status, the headers and the bytes of the answer, or its parts; never raise."""
         try:
             self._check_form()
             self.route, self.call.params = self._router.find(self.call.method, self.call.path)
-            return self._accept(await self._handle(self.route))
+            answer = await self._handle(self.route)
+            if isinstance(answer, Stream):
+                return 200, [*self._known_headers(), *stream_headers(answer)], answer.parts
+            return self._accept(answer)
         except Refusal as refusal:
             await self._let_body_arrive()
             return self._refuse(refusal)
@@ -367,7 +392,7 @@ class Exchange:
             raise Refusal(ErrorCode.IDEMPOTENCY_KEY_INVALID)
         return Intent(text, IntentSource.CLIENT, digest)
 
-    def _accept(self, answer: Answer) -> tuple[int, list[Header], bytes]:
+    def _accept(self, answer: Data | Content) -> tuple[int, list[Header], bytes]:
         headers = self._known_headers()
         if isinstance(answer, Content):
             headers.append((b"content-type", answer.media_type.encode()))

@@ -9,10 +9,13 @@ from typing import Final
 
 from vintem.brazil.installments import CardInterest
 from vintem.kit.money import percent_half_up
+from vintem.kit.urls import UrlFault, parse_web_url
 
 Network = IPv4Network | IPv6Network
 
 LIMIT_MAX: Final = 10_000_000
+DOMAINS_MAX: Final = 50
+ANY_NAME_BELOW: Final = "*."
 
 
 class Environment(StrEnum):
@@ -137,6 +140,24 @@ class Storefront:
     """Hosts in lower case, with a port where one is needed; `*.` stands for all names below."""
     payment_methods: Sequence[str] = ("pix", "credit_card", "boleto")
     boleto_due_days: int = 3
+
+
+def domain_of(text: str) -> str | None:
+    """Read a host of a company's list, such as `loja.com.br`, `*.loja.com.br` or `localhost:3000`.
+
+    Nothing comes of an address with more than that, or of `*.com.br`, where strangers are.
+    """
+    host = text.strip().lower().removesuffix("/").removeprefix("https://")
+    below = ANY_NAME_BELOW if host.startswith(ANY_NAME_BELOW) else ""
+    name = host.removeprefix(below)
+    found = parse_web_url(f"https://{name}", allows_loopback=not below)
+    if isinstance(found, UrlFault) or set(name) & set("/?#@"):
+        return None
+    labels = found.host.split(".")
+    if below and len(labels) < (3 if labels[-1] == "br" else 2):
+        return None
+    port = name.partition(":")[2]
+    return f"{below}{found.host}:{port}" if port else f"{below}{found.host}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,11 @@ async def get_company(db: Connection, public_id: str) -> Company:
     return _known(await store.find_company(db, public_id), public_id)
 
 
+async def lock_company(block: Connection, public_id: str) -> Company:
+    """Read a company that nobody else changes until the block ends, or raise UnknownRecordError."""
+    return _known(await store.lock_company(block, public_id), public_id)
+
+
 async def set_limits(
     db: Connection,
     public_id: str,

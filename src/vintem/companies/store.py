@@ -61,6 +61,12 @@ async def find_company(db: Connection, public_id: str) -> Company | None:
     return None if row is None else _company(row)
 
 
+async def lock_company(db: Connection, public_id: str) -> Company | None:
+    """Read a company and keep others from changing it until the block ends."""
+    row = await db.fetchrow("select * from company where public_id = $1 for update", public_id)
+    return None if row is None else _company(row)
+
+
 async def list_companies(db: Connection) -> Sequence[Company]:
     """All companies, the oldest first."""
     return [_company(row) for row in await db.fetch("select * from company order by created_at")]

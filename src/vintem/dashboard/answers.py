@@ -21,7 +21,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     b" form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_HEADERS: Final[tuple[Header, ...]] = (
+HEADERS: Final[tuple[Header, ...]] = (
     (b"content-security-policy", _POLICY),
     (b"referrer-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=()"),
@@ -76,7 +76,7 @@ def html(
 ) -> Content:
     """Send a page with the headers of all pages, packed for a browser that unpacks it."""
     content = written.encode()
-    headers = (*_HEADERS, *headers)
+    headers = (*HEADERS, *headers)
     if accepts_gzip(call):
         content = zlib.compress(content, ZIP_LEVEL, ZIP_WINDOW_BITS)
         headers += _ZIPPED
@@ -88,7 +88,7 @@ def go(location: str, *, headers: tuple[Header, ...] = ()) -> Content:
     assert location.startswith(ROOT), "a form leads to our own pages only"
     assert location.isascii(), "a header is ASCII"
     assert location.isprintable(), "a header is one line"
-    return Content(b"", HTML, 303, ((b"location", location.encode()), *_HEADERS, *headers))
+    return Content(b"", HTML, 303, ((b"location", location.encode()), *HEADERS, *headers))
 
 
 def to_sign_in(call: Call) -> Content:

@@ -7,6 +7,7 @@ from vintem.api.call import Access, Answer, Call, Handler, Route
 from vintem.companies.model import Environment
 from vintem.dashboard.answers import forbidden, refusal_page, to_sign_in
 from vintem.dashboard.cookies import cookie_of
+from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.visit import ROOT, Visit
 from vintem.kit.errors import Refusal
 from vintem.members import service as members
@@ -27,6 +28,8 @@ class Page:
     handler: VisitHandler
     permission: Permission
     summary: str
+    export: AnyExport | None = None
+    """What the page gives as a file; the worker finds the long ones by it."""
 
 
 def shown(path: str, handler: VisitHandler, permission: Permission, summary: str) -> Page:

@@ -1,13 +1,19 @@
 """The table of the dashboard's pages."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from vintem.api.call import Answer, Call, RefusalPage, Route
 from vintem.dashboard import (
+    company,
     deliveries,
+    domains,
+    exports,
     home,
     invitations,
     keys,
+    limits,
+    methods,
     recovery,
     requests,
     sandbox,
@@ -15,9 +21,11 @@ from vintem.dashboard import (
     sign_in,
     simulators,
     team,
+    trail,
     webhooks,
 )
 from vintem.dashboard.answers import go, show_refusal, to_sign_in
+from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.files import FILES, PATH
 from vintem.dashboard.page import Page, find_member, open_shown, routes_of
 from vintem.dashboard.visit import ROOT
@@ -27,6 +35,12 @@ PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
     *security.PAGES,
     *sign_in.PAGES,
+    *company.PAGES,
+    *limits.PAGES,
+    *methods.PAGES,
+    *domains.PAGES,
+    *trail.PAGES,
+    *exports.PAGES,
     *team.PAGES,
     *keys.PAGES,
     *webhooks.PAGES,
@@ -35,6 +49,11 @@ PAGES: Final[tuple[Page, ...]] = (
     *simulators.PAGES,
     *sandbox.PAGES,
 )
+
+EXPORTS: Final[Mapping[str, AnyExport]] = {
+    page.export.what: page.export for page in PAGES if page.export is not None
+}
+"""Every list that can be had as a file, as the worker finds it."""
 
 
 async def enter(call: Call) -> Answer:

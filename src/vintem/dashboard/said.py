@@ -5,6 +5,11 @@ from typing import Final
 
 SAID: Final[Mapping[str, str]] = {
     "signed-out": "Você saiu.",
+    "export-waiting": "A lista é longa: o arquivo é preparado e aparece aqui em instantes.",
+    "company-saved": "Dados da empresa salvos.",
+    "methods-saved": "Métodos e parcelas salvos.",
+    "domain-added": "Domínio incluído.",
+    "domain-removed": "Domínio removido.",
     "password-chosen": "Sua senha foi escolhida. Entre com ela.",
     "password-changed": "Sua senha foi alterada e os outros aparelhos foram desconectados.",
     "browser-ended": "O aparelho foi desconectado.",

@@ -74,6 +74,10 @@ class Limiter(Protocol):
         """Count the call if it fits; a refused call leaves no trace."""
         ...
 
+    async def count(self, window: Window) -> int:
+        """Say how many calls the window holds now."""
+        ...
+
 
 class MemoryLimiter:
     """Windows of one process, none of them longer than its `seconds_max`."""
@@ -112,6 +116,12 @@ class MemoryLimiter:
             admitted, window.limit, remaining, wall_ns / NANOSECONDS, next_ns / NANOSECONDS
         )
 
+    async def count(self, window: Window) -> int:
+        """Say how many calls the window holds now."""
+        expired_ns = time.monotonic_ns() - window.seconds * NANOSECONDS
+        calls = self._calls.get((window.key_id, window.group), ())
+        return sum(1 for call_ns in calls if call_ns > expired_ns)
+
     def give_back(self, window: Window) -> None:
         """Forget the last call that was counted, which another window refused or does not count."""
         calls = self._calls.get((window.key_id, window.group))
@@ -134,6 +144,7 @@ class SharedLimiter:
     """
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._calls = GroupCommit[Window, Decision](
             database,
             _admit_many,
@@ -146,6 +157,21 @@ class SharedLimiter:
     async def admit(self, window: Window) -> Decision:
         """Count the call if it fits; a refused call leaves no trace."""
         return await self._calls.write(window)
+
+    async def count(self, window: Window) -> int:
+        """Say how many calls the window holds now."""
+        held: int = await self._database.fetchval(
+            """
+            select coalesce(sum(calls), 0)::bigint from rate_call
+            where company_id = $1 and key_id = $2 and group_name = $3
+                and admitted_at > clock_timestamp() - make_interval(secs => $4)
+            """,
+            window.company_id,
+            window.key_id,
+            window.group,
+            float(window.seconds),
+        )
+        return held
 
     async def close(self) -> None:
         """Decide what is waiting, then stop."""

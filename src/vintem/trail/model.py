@@ -64,6 +64,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     reason: str
     request_id: str
+    hash: bytes = b""
+    """Of all the other fields; empty while the act has none."""
 
 
 class ActFilter(msgspec.Struct, frozen=True, kw_only=True):

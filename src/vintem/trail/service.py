@@ -9,9 +9,10 @@ import msgspec
 from vintem.runtime.db import Connection, Database
 from vintem.runtime.log import REDACTED, redact_secrets
 from vintem.trail import store
-from vintem.trail.model import Act, ActFilter, Link, hash_of
+from vintem.trail.model import GENESIS, Act, ActFilter, Link, hash_of
 
 OPTIONS_MAX: Final = 200
+CHECKED_AT_ONCE_MAX: Final = 500
 TEXT_CHARACTERS_MAX: Final = 2_000
 
 # What is not kept whatever it looks like, by the name of the field; an id or a last four may be.
@@ -51,7 +52,7 @@ async def record(block: Connection, act: Act) -> None:
         reason=redact_secrets(act.reason)[:TEXT_CHARACTERS_MAX],
         request_id=act.request_id,
     )
-    await store.append(block, link, digest=hash_of(link))
+    await store.append(block, msgspec.structs.replace(link, hash=hash_of(link)))
 
 
 async def list_older(
@@ -86,8 +87,27 @@ async def list_actions(db: Connection, company_id: int) -> Sequence[str]:
 
 
 async def verify(db: Connection, company_id: int) -> int | None:
-    """Check a company's whole chain; the answer is the first act that is wrong or missing."""
-    return await store.find_break(db, company_id)
+    """Walk a company's whole chain; the answer is the first act that is wrong or missing.
+
+    Acts may be added meanwhile: the chain must reach the end that it had before, and not go
+    beyond the end that it has afterwards.
+    """
+    first_end = await store.find_head(db, company_id)
+    sequence, digest = 0, GENESIS
+    while acts := await store.list_from(
+        db, company_id, after=sequence, rows_max=CHECKED_AT_ONCE_MAX
+    ):
+        for act in acts:
+            is_next = act.sequence == sequence + 1 and act.previous_hash == digest
+            if not is_next or act.hash != hash_of(act):
+                return sequence + 1
+            sequence, digest = act.sequence, act.hash
+            if sequence == first_end[0] and digest != first_end[1]:
+                return sequence
+    last_end = await store.find_head(db, company_id)
+    if sequence < first_end[0]:
+        return sequence + 1
+    return None if sequence <= last_end[0] else last_end[0] + 1
 
 
 def _written(values: Mapping[str, object]) -> str:

@@ -6,46 +6,6 @@ from typing import Final
 from vintem.runtime.db import Connection, Row
 from vintem.trail.model import GENESIS, ActFilter, ActorKind, Link
 
-# Each act is hashed again by the server itself, in the way that the model writes it.
-BROKEN: Final = """
-    select company_id, sequence, at, action, is_altered, is_torn
-    from (
-        select company_id, sequence, at, action,
-            hash <> sha256(convert_to((
-                select string_agg(
-                    octet_length(convert_to(field, 'UTF8')) || ':' || field || ',', ''
-                    order by place
-                )
-                from unnest(array[
-                    company_id::text, sequence::text, encode(previous_hash, 'hex'), environment,
-                    to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), actor_kind,
-                    actor_id, actor_name, role, ip, user_agent, action, target_type, target_id,
-                    before, after, reason, request_id
-                ]) with ordinality as written (field, place)
-            ), 'UTF8')) as is_altered,
-            sequence <> coalesce(lag(sequence) over chain, 0) + 1
-                or previous_hash <> coalesce(
-                    lag(hash) over chain, decode(repeat('00', 32), 'hex')
-                ) as is_torn
-        from act
-        window chain as (partition by company_id order by sequence)
-    ) as checked
-    where is_altered or is_torn
-"""
-"""Acts that are not as they were written, and acts whose predecessor is not the one they name."""
-
-LOST_ENDS: Final = """
-    select company_id, head.sequence as head, last.sequence as last
-    from trail_head as head
-    full join (
-        select distinct on (company_id) company_id, sequence, hash
-        from act order by company_id, sequence desc
-    ) as last using (company_id)
-    where head.sequence is distinct from coalesce(last.sequence, 0)
-        or last.sequence is not null and head.hash is distinct from last.hash
-"""
-"""Chains that do not end where their head says."""
-
 
 async def lock_head(db: Connection, company_id: int) -> tuple[int, bytes]:
     """Read where a company's chain ends, and let nobody else add to it until the block ends."""
@@ -62,7 +22,7 @@ async def lock_head(db: Connection, company_id: int) -> tuple[int, bytes]:
     return row["sequence"], row["hash"]
 
 
-async def append(db: Connection, link: Link, *, digest: bytes) -> None:
+async def append(db: Connection, link: Link) -> None:
     """Write an act, and that the chain ends with it."""
     await db.execute(
         """
@@ -95,7 +55,7 @@ async def append(db: Connection, link: Link, *, digest: bytes) -> None:
         link.reason,
         link.request_id,
         link.previous_hash,
-        digest,
+        link.hash,
     )
 
 
@@ -207,21 +167,25 @@ async def list_actions(db: Connection, company_id: int, *, rows_max: int) -> Seq
     return [row["action"] for row in rows]
 
 
-async def find_break(db: Connection, company_id: int) -> int | None:
-    """Find the first act of a company that is not what it was, or that is missing."""
-    sequence: int | None = await db.fetchval(
-        f"""
-        select min(sequence) from (
-            select company_id, sequence from ({BROKEN}) as broken
-            union all
-            select company_id, least(coalesce(head, 0), coalesce(last, 0)) + 1
-            from ({LOST_ENDS}) as lost
-        ) as found
-        where company_id = $1
-        """,  # noqa: S608 - both are constants
+async def list_from(
+    db: Connection, company_id: int, *, after: int, rows_max: int
+) -> Sequence[Link]:
+    """The acts after one in the order of their chain, whatever they are about."""
+    rows = await db.fetch(
+        "select * from act where company_id = $1 and sequence > $2 order by sequence limit $3",
         company_id,
+        after,
+        rows_max,
     )
-    return sequence
+    return [_link(row) for row in rows]
+
+
+async def find_head(db: Connection, company_id: int) -> tuple[int, bytes]:
+    """Read where a company's chain ends; before the first act it does so before it begins."""
+    row = await db.fetchrow(
+        "select sequence, hash from trail_head where company_id = $1", company_id
+    )
+    return (0, GENESIS) if row is None else (row["sequence"], row["hash"])
 
 
 def _link(row: Row) -> Link:
@@ -244,4 +208,5 @@ def _link(row: Row) -> Link:
         after=row["after"],
         reason=row["reason"],
         request_id=row["request_id"],
+        hash=row["hash"],
     )
