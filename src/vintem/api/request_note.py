@@ -4,6 +4,7 @@ from vintem.api.call import Call
 from vintem.companies.model import Caller
 from vintem.kit.ids import ANY_ID
 from vintem.requests.model import BODY_BYTES_MAX, REFUSED_STATUS, LoggedCall
+from vintem.runtime.rate_limit import Decision
 
 
 def note_request(
@@ -13,7 +14,7 @@ def note_request(
     status: int,
     code: str,
     seconds: float,
-    remaining: int | None,
+    decision: Decision | None,
     raw_body: bytes,
 ) -> None:
     """Hand a call to the log; its body only when it was refused, to be made readable later."""
@@ -37,7 +38,7 @@ def note_request(
             client_ip=call.client_ip,
             correlation_id=call.correlation_id,
             microseconds=int(seconds * 1_000_000),
-            remaining=remaining,
+            remaining=None if decision is None else decision.remaining,
             raw=raw_body if is_body_kept else b"",
         )
     )
