@@ -49,6 +49,8 @@ WRONG = {
             "CARD_TOKENS_PER_MINUTE",
             "LINK_SESSIONS_PER_MINUTE",
             "REFUSED_CARDS_PER_HOUR",
+            "REFUSALS_OF_CARD_PER_HOUR",
+            "REFUSALS_OF_TEST_CARD_PER_HOUR",
             "WRONG_CODES_PER_HOUR",
             "SIGN_INS_PER_MINUTE",
         )
