@@ -1,10 +1,12 @@
 """What all commands share: reading the settings, reaching the database, saying what is wrong."""
 
 import asyncio
+import difflib
 import getpass
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -33,12 +35,14 @@ from vintem.settings import (
     SettingsError,
     public_address,
     read_settings,
-    unknown_variables,
 )
 from vintem.trail import service as trail
 from vintem.trail.model import Act, ActorKind
 
 T = TypeVar("T")
+
+EXAMPLES_KEY: Final = "VINTEM_KEY"
+"""Where the examples of the documents keep a caller's key."""
 
 TABLE_COLUMNS_MAX: Final = 1_000
 SILENT_SECONDS_MAX: Final = 2.0
@@ -212,3 +216,20 @@ def show(table: Table) -> None:
         table.box = None
     width = max(console.width, console.measure(table, options=wide).maximum)
     Console(highlight=False, width=width).print(table)
+
+
+def unknown_variables() -> list[str]:
+    """One sentence for each VINTEM_ variable that is no setting: most likely a typing error."""
+    # What all have in common would make everything look alike.
+    known = {
+        declared.metadata["variable"].removeprefix("VINTEM_"): declared.metadata["variable"]
+        for declared in fields(Settings)
+    }
+    sentences = []
+    for name in sorted(os.environ):
+        is_ours = name.startswith("VINTEM_") and name != EXAMPLES_KEY
+        if is_ours and name not in known.values():
+            close = difflib.get_close_matches(name.removeprefix("VINTEM_"), known, n=1)
+            hint = f"; did you mean {known[close[0]]}?" if close else "."
+            sentences.append(f"{name} is not a setting and has no effect{hint}")
+    return sentences

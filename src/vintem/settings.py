@@ -1,6 +1,5 @@
 """Every setting: its variable, type, default and meaning; a wrong one stops the start."""
 
-import difflib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -484,25 +483,3 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     if settings.smtp_host and not settings.smtp_from:
         raise SettingsError("VINTEM_SMTP_FROM is missing: VINTEM_SMTP_HOST needs a sender.")
     return settings
-
-
-EXAMPLES_KEY: Final = "VINTEM_KEY"
-"""Where the examples of the documents keep a caller's key."""
-
-
-def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
-    """One sentence for each VINTEM_ variable that is no setting: most likely a typing error."""
-    environment = os.environ if environment is None else environment
-    # What all have in common would make everything look alike.
-    known = {
-        declared.metadata["variable"].removeprefix("VINTEM_"): declared.metadata["variable"]
-        for declared in fields(Settings)
-    }
-    sentences = []
-    for name in sorted(environment):
-        is_ours = name.startswith("VINTEM_") and name != EXAMPLES_KEY
-        if is_ours and name not in known.values():
-            close = difflib.get_close_matches(name.removeprefix("VINTEM_"), known, n=1)
-            hint = f"; did you mean {known[close[0]]}?" if close else "."
-            sentences.append(f"{name} is not a setting and has no effect{hint}")
-    return sentences

@@ -159,11 +159,6 @@ def one(status: str) -> str:
         ),
         pytest.param(
             {"W2"},
-            "update decision_log set decision = 'approved_alone' where decision = 'approved'",
-            id="W2 somebody else was alone",
-        ),
-        pytest.param(
-            {"W2"},
             "delete from decision_log where decision = 'approved'",
             id="W2 nobody decided",
         ),

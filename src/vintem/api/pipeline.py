@@ -467,10 +467,9 @@ class Exchange:
 
     def note(self, status: int) -> None:
         """Count the call and write its line."""
-        call = self.call
+        call, route = self.call, self._route_name
         seconds = time.perf_counter() - self._started_at
         method = call.method if call.method in METHODS else UNKNOWN_METHOD
-        route = self._route_name
         metrics.count_request(route=route, method=method, status=status, seconds=seconds)
         caller, decision = call.caller, self.decision
         logs.write_access(
@@ -491,8 +490,7 @@ class Exchange:
             )
         )
         if caller is not None:
-            remaining = None if decision is None else decision.remaining
-            note_request(call, caller, route, status, self.code, seconds, remaining, self._raw_body)
+            note_request(call, caller, route, status, self.code, seconds, decision, self._raw_body)
 
     @property
     def _route_name(self) -> str:

@@ -82,21 +82,16 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "W2",
-        "A withdrawal that waited for a second person has one decision, by another than asked; or"
-        " by who asked, alone in the company, and then it is not sent for half an hour.",
-        # In the sandbox anything may be moved by hand, before its time too.
+        "A withdrawal that waited for a second person has one decision, by another than asked.",
         """
         select w.company_id, w.withdrawal_id, w.status, w.requested_by, d.decisions
         from withdrawal w left join (
             select company_id, subject, count(*) as decisions,
-                array_agg(decided_by) filter (where decision <> 'approved_alone') as others,
-                max(decided_by) filter (where decision = 'approved_alone') as alone,
-                max(created_at) filter (where decision = 'approved_alone') as alone_at
-            from decision_log where decision in ('approved', 'approved_alone', 'rejected')
+                array_agg(decided_by) as deciders
+            from decision_log where decision in ('approved', 'rejected')
             group by company_id, subject
         ) d on d.company_id = w.company_id and d.subject = w.withdrawal_id
-        where d.decisions > 1 or w.requested_by = any(d.others) or w.requested_by <> d.alone
-            or (w.environment = 'live' and w.processed_at < d.alone_at + interval '30 minutes')
+        where d.decisions > 1 or w.requested_by = any(d.deciders)
             or (w.status = 'pending_approval' and d.decisions is not null)
             or (w.status <> 'pending_approval' and w.status <> 'cancelled' and d.decisions is null
                 and exists (

@@ -23,13 +23,11 @@ from vintem.kit.ids import Prefix
 from vintem.kit.money import Cents
 from vintem.kit.paging import Cursor
 from vintem.ledger import service as ledger
-from vintem.members import service as members
 from vintem.members.model import Permission
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.model import (
-    ALONE_WAIT,
     Decision,
     DecisionKind,
     DestinationUse,
@@ -114,18 +112,14 @@ async def ask_to_reject(visit: Visit) -> Answer:
 async def approve(visit: Visit) -> Answer:
     """Let a withdrawal go."""
     form, found = await visit.form(DecisionForm), await _find(visit)
-    is_alone = False
     if found.requested_by == visit.member.person_id:
-        is_alone = await _is_alone(visit)
-        if not is_alone:
-            return await _deny_own(visit, found)
+        return await _deny_own(visit, found)
     errors = _form_errors(form)
     if found.amount >= TYPED_FROM_CENTS and cents_of(form.amount) != found.amount:
         errors["amount"] = "Digite exatamente o valor do saque."
     if errors := errors or await _proof_errors(visit, form):
         return await _decision_page(visit, found, form, errors, status=UNPROCESSABLE)
-    verb = withdrawals.approve_alone if is_alone else withdrawals.approve
-    decided = await verb(
+    decided = await withdrawals.approve(
         visit.resources.database,
         found.withdrawal_id,
         scope=visit.scope,
@@ -135,8 +129,7 @@ async def approve(visit: Visit) -> Answer:
         witness=_witness(visit, "withdrawal.approved", form.reason),
     )
     await tell_owner(visit, decided, "approved")
-    said = "withdrawal-approved-alone" if is_alone else "withdrawal-approved"
-    return go(visit.href(f"/withdrawals/{decided.withdrawal_id}", said=said))
+    return go(visit.href(f"/withdrawals/{decided.withdrawal_id}", said="withdrawal-approved"))
 
 
 async def reject(visit: Visit) -> Answer:
@@ -170,12 +163,6 @@ async def _find(visit: Visit) -> Withdrawal:
     if found.status is not Status.PENDING_APPROVAL:
         raise Refusal(ErrorCode.INVALID_STATE, details={"status": found.status})
     return found
-
-
-async def _is_alone(visit: Visit) -> bool:
-    """Tell whether there is nobody else who could decide."""
-    team = await members.list_members(visit.resources.database, visit.member.company_id)
-    return len(team) == 1
 
 
 async def _deny_own(visit: Visit, withdrawal: Withdrawal) -> Answer:
@@ -233,8 +220,6 @@ async def _decision_page(
         form=form,
         errors=errors,
         is_typed=found.amount >= TYPED_FROM_CENTS,
-        is_alone=waiting.is_own and await _is_alone(visit),
-        alone_minutes=ALONE_WAIT.seconds // 60,
     )
 
 

@@ -80,7 +80,6 @@ HAPPENED: Final[Mapping[str, str]] = {
     Status.CANCELLED: "Cancelado; o valor voltou ao saldo",
     DecisionKind.APPROVAL_REQUIRED: "Aprovação exigida",
     DecisionKind.APPROVED: "Aprovado",
-    DecisionKind.APPROVED_ALONE: "Aprovado por quem pediu, única pessoa da equipe",
     DecisionKind.REJECTED: "Rejeitado",
     PayoutNoticeKind.PAID: "O provedor avisou: pago",
     PayoutNoticeKind.REJECTED: "O provedor avisou: recusado",

@@ -29,7 +29,6 @@ SAID: Final[Mapping[str, str]] = {
     "withdrawal-waits": "Saque pedido. Ele aguarda a aprovação de outra pessoa.",
     "withdrawal-cancelled": "Saque cancelado. O valor voltou ao saldo.",
     "withdrawal-approved": "Saque aprovado. Ele é enviado agora.",
-    "withdrawal-approved-alone": "Saque aprovado. Ele é enviado depois do prazo de espera.",
     "withdrawal-rejected": "Saque rejeitado. O valor voltou ao saldo.",
     "withdrawal-rules-saved": "Regras de saque mudadas.",
     "key-created": "Chave criada. Copie-a agora: ela não será mostrada de novo.",

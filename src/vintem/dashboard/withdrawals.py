@@ -67,7 +67,6 @@ from vintem.withdrawals.record import masked_destination
 ROWS_MAX: Final = 50
 ROWS_AT_ONCE: Final = 500
 UNPROCESSABLE: Final = 422
-APPROVALS: Final = frozenset({DecisionKind.APPROVED, DecisionKind.APPROVED_ALONE})
 # Those who may call off what others have asked for.
 CHIEFS: Final = frozenset({Role.OWNER, Role.ADMIN})
 
@@ -155,7 +154,6 @@ async def show_withdrawal(visit: Visit) -> Answer:
     names = await actor_names(
         visit, {found.requested_by} | {entry.by for entry in entries if entry.by}
     )
-    is_delayed = found.due_at is not None and found.due_at > visit.call.now
     return page(
         visit,
         "withdrawal.html",
@@ -169,7 +167,6 @@ async def show_withdrawal(visit: Visit) -> Answer:
         failure=failure_words(found),
         requested_by=names[found.requested_by],
         entries=[_shown_entry(entry, names) for entry in entries],
-        sent_from=found.due_at if found.status is Status.PENDING and is_delayed else None,
         may_cancel=may_cancel(visit, found),
         may_decide=visit.can(Permission.APPROVE) and found.status is Status.PENDING_APPROVAL,
     )
@@ -346,7 +343,7 @@ async def _form_page(
 
 
 def _approver(decided: Sequence[Decision]) -> str:
-    return next((each.decided_by for each in decided if each.kind in APPROVALS), "")
+    return next((each.decided_by for each in decided if each.kind is DecisionKind.APPROVED), "")
 
 
 class _Described(msgspec.Struct):

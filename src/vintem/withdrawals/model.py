@@ -18,8 +18,6 @@ ASK_AFTER_SECONDS: Final = (2, 5, 15, 60)
 ASK_EVERY_SECONDS: Final = 300
 CLAIM_SECONDS: Final = 15
 ALARM_AFTER: Final = timedelta(minutes=30)
-ALONE_WAIT: Final = timedelta(minutes=30)
-"""How long what its requester has approved, for want of anybody else, can still be called off."""
 QUOTE_LIFETIME: Final = timedelta(minutes=5)
 QUANTITY_DECIMALS: Final[Mapping[Coin, int]] = {Coin.USDT: 6, Coin.BTC: 8}
 
@@ -146,7 +144,6 @@ class DecisionKind(StrEnum):
 
     APPROVAL_REQUIRED = "approval_required"
     APPROVED = "approved"
-    APPROVED_ALONE = "approved_alone"
     """By the requester, where the company has one member only."""
     REJECTED = "rejected"
     PAUSED = "paused"

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -20,7 +20,6 @@ from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Connection, Database
 from vintem.withdrawals import decision_store, moves, store
 from vintem.withdrawals.model import (
-    ALONE_WAIT,
     CANCELLABLE,
     PLATFORM,
     Decision,
@@ -111,21 +110,6 @@ async def approve(
     Without a scope it may be of any company: only an operator decides so.
     """
     decision = _Decision(DecisionKind.APPROVED, decided_by, reason, now)
-    return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
-
-
-async def approve_alone(
-    database: Database,
-    withdrawal_id: str,
-    *,
-    decided_by: str,
-    reason: str,
-    now: datetime,
-    scope: Scope,
-    witness: Witness,
-) -> Withdrawal:
-    """Let its own requester let it go, where the company has nobody else; it is sent later."""
-    decision = _Decision(DecisionKind.APPROVED_ALONE, decided_by, reason, now)
     return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
 
 
@@ -408,11 +392,10 @@ async def _decide(
     witness: Witness | None,
 ) -> Withdrawal:
     owner = scope or (await find_anywhere(database, withdrawal_id)).scope
-    is_alone = decision.kind is DecisionKind.APPROVED_ALONE
 
     async def decide(block: Connection) -> Withdrawal:
         locked = await _lock(block, owner, withdrawal_id)
-        if (locked.requested_by == decision.decided_by) is not is_alone:
+        if locked.requested_by == decision.decided_by:
             raise SelfApprovalError(withdrawal_id)
         if locked.status is not Status.PENDING_APPROVAL:
             raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
@@ -432,6 +415,5 @@ async def _enter_decision(block: Connection, locked: Withdrawal, decision: _Deci
     await decision_store.insert_decision(block, entry)
     if kind is DecisionKind.REJECTED:
         return await moves.cancel(block, locked, now=now)
-    wait = ALONE_WAIT if kind is DecisionKind.APPROVED_ALONE else timedelta()
-    approved = replace(locked, status=Status.PENDING, due_at=now + wait)
+    approved = replace(locked, status=Status.PENDING, due_at=now)
     return await moves.move(block, locked, approved, now=now)
