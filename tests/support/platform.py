@@ -60,7 +60,7 @@ class Running:
     mark: str
     out_file: Path
     log_file: Path
-    ready: dict[str, str] = field(default_factory=dict)
+    ready: dict[str, Any] = field(default_factory=dict)
     start_seconds: float = 0.0
 
     @property
