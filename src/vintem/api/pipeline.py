@@ -73,6 +73,7 @@ NO_PAGES: Final[Mapping[str, RefusalPage]] = {}
 VERSIONS: Final = frozenset({"1.1", "1.0"})
 CHUNKED: Final = b"chunked"
 JSON_MEDIA_TYPE: Final = b"application/json"
+_TOO_LARGE: Final = f"The body is larger than {body.BODY_BYTES_MAX // 1024} KiB."
 JSON_HEADERS: Final[Sequence[Header]] = (
     (b"content-type", JSON_MEDIA_TYPE),
     (b"cache-control", b"no-store"),
@@ -491,12 +492,9 @@ class Exchange:
             )
         )
         if caller is not None:
-            remaining = None if decision is None else decision.remaining
-            note_request(call, caller, route, status, self.code, seconds, remaining, self._raw_body)
+            body_sent = self._raw_body
+            note_request(call, caller, route, status, self.code, seconds, decision, body_sent)
 
     @property
     def _route_name(self) -> str:
         return UNKNOWN_ROUTE if self.route is None else self.route.path
-
-
-_TOO_LARGE: Final = f"The body is larger than {body.BODY_BYTES_MAX // 1024} KiB."
