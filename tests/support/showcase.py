@@ -36,11 +36,17 @@ class Showcase:
         )
 
 
+async def say_told(_: web.Request) -> web.Response:
+    """Nobody has to be told of a payment that was only drawn."""
+    return web.Response(status=204)
+
+
 @asynccontextmanager
 async def running_showcase() -> AsyncIterator[Showcase]:
     showcase = Showcase()
     served = application()
     served.router.add_get("/drawn/as/{number}", showcase.give_drawn)
+    served.router.add_get("/s/{token}/told", say_told)
     runner = web.AppRunner(served, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
