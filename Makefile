@@ -34,8 +34,9 @@ fmt: setup ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-images: setup ## Take the pictures of docs/images/checkout again, in Chromium
+images: setup ## Take the pictures of docs/images again, in Chromium
 	@$(BIN)/python tools/screenshots.py
+	@$(BIN)/python tools/dashboard_pictures.py
 
 lock: ## Resolve the pins of requirements.lock anew
 	@tools/lock

@@ -55,7 +55,7 @@ class Bank:
 
     @property
     def key(self) -> str:
-        return self.running.ready["testSecretKey"]
+        return str(self.running.ready["testSecretKey"])
 
     async def call(self, path: str, body: object, key: str | None = None) -> HttpReply:
         """One call, again until it is answered, as an integrator would."""

@@ -9,6 +9,7 @@ import pyotp
 from playwright.async_api import Page, expect
 
 from support.boutique import CPF
+from support.chromium import DESKTOP
 from support.shopper import Door
 
 Camera = Callable[[Page, str], Awaitable[None]]
@@ -75,7 +76,7 @@ class Member:
 
 
 async def sign_in(door: Door, login: Mapping[str, str], camera: Camera | None = None) -> Member:
-    context, _ = await door.context()
+    context, _ = await door.context(DESKTOP)
     page = await context.new_page()
     await page.goto(login["url"])
     if camera is not None:
@@ -98,7 +99,7 @@ async def invite(owner: Member, email: str, role: str) -> str:
 
 async def join(door: Door, link: str, name: str) -> Member:
     """Accept an invitation as somebody new."""
-    context, _ = await door.context()
+    context, _ = await door.context(DESKTOP)
     page = await context.new_page()
     await page.goto(link)
     member = Member(page, door.base_url)
@@ -210,17 +211,17 @@ async def walk(door: Door, login: Mapping[str, str], camera: Camera) -> None:
     await second.go(f"/approvals/{withdrawal_id}")
     await camera(second.page, "approval")
     await approve(second, withdrawal_id, second.code(steps_later=1))
-    await until_says(owner, f"/withdrawals/{withdrawal_id}", "Concluído")
+    await until_says(owner, f"/withdrawals/{withdrawal_id}", "Concluído", ".head")
     await camera(owner.page, "completed")
     await until_says(owner, "/deliveries", "withdrawal.completed")
     await camera(owner.page, "deliveries")
 
 
-async def until_says(member: Member, path: str, text: str) -> None:
+async def until_says(member: Member, path: str, text: str, where: str = "main") -> None:
     """Look at a page again until it says something."""
     for _ in range(60):
         await member.go(path)
-        if text in await member.page.locator("main").inner_text():
+        if text in await member.page.locator(where).first.inner_text():
             return
         await member.page.wait_for_timeout(500)
     raise AssertionError(f"{path} never says {text}")
