@@ -62,9 +62,11 @@ async def test_demo_stops_completely_and_starts_again_quickly_with_the_same_data
     kept = json.loads((used / "demo.json").read_text())
     # It may have another port each time.
     del kept["baseUrl"]
+    owner = kept.pop("dashboard")
     async with demo(used) as running:
         assert running.start_seconds < promised(SECOND_START_SECONDS_MAX)
         assert {name: running.ready[name] for name in kept} == kept
+        assert running.ready["dashboard"]["password"] == owner["password"]
         reply = await try_once(running, "/v1/balance", key=kept["testSecretKey"])
         assert reply is not None
         assert reply.status == 200

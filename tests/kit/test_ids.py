@@ -32,7 +32,7 @@ def test_an_id_is_its_prefix_and_26_crockford_characters(prefix: ids.Prefix) -> 
 
 
 def test_the_prefixes_are_those_of_the_interface() -> None:
-    expected = "tx wd cs prod cpn pl whk dlv rf card cmp evt key idem dec usr sgn inv act exp"
+    expected = "tx wd cs prod cpn pl whk dlv rf card cmp evt key idem dec usr sgn inv act exp note"
     assert [prefix.value for prefix in ids.Prefix] == expected.split()
 
 

@@ -32,7 +32,7 @@ _NEWEST: Mapping[str, str] = {
     "/coupons/": "select coupon_id from checkout_coupon where company_id = $1",
     "/coupons/batches/": "select batch_id from checkout_coupon where company_id = $1"
     " and batch_id is not null",
-    "/appearance/versions/": "select version::text, created_at from checkout_appearance"
+    "/appearance/versions/": "select version::text, version as created_at from checkout_appearance"
     " where company_id = $1",
     "/links/": "select link_id from checkout_link where company_id = $1",
     "/withdrawals/": "select withdrawal_id from withdrawal where company_id = $1",
@@ -134,7 +134,9 @@ async def _add_catalogue(store: Storefront) -> None:
     alike = replace(coupon, coupon_id=new_id(Prefix.COUPON), batch_id=new_id(Prefix.COUPON))
     await catalogue.create_batch(store.database, alike, count=2, now=now)
     look = Appearance(version=1, display_name="Loja")
-    await catalogue.publish_appearance(store.database, scope, look, now=now)
+    # More than are ever copied to the other environment.
+    for _ in range(9):
+        await catalogue.publish_appearance(store.database, scope, look, now=now)
     await catalogue.create_link(
         store.database,
         scope,

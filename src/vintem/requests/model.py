@@ -97,6 +97,8 @@ READABLE_TEXT: Final = re.compile(
     rf"[A-Za-z_.*]{{1,40}}|\d{{4}}-\d{{2}}-\d{{2}}|TRC20|ERC20|BEP20|{ANY_ID.pattern}"
 )
 READABLE_NUMBER_MAX: Final = 9_999_999_999
+UNKEPT_NAMES: Final = frozenset({"cvv"})
+"""Of these not even that they were sent."""
 NAME: Final = re.compile(r"[A-Za-z]{1,40}")
 
 
@@ -122,6 +124,7 @@ def _readable(value: Any, name: str, depth: int) -> object:  # noqa: ANN401 - an
             return {
                 _readable_name(key): _readable(each, key, depth - 1)
                 for key, each in list(value.items())[:MEMBERS_MAX]
+                if key not in UNKEPT_NAMES
             }
         case list():
             return [_readable(each, name, depth - 1) for each in value[:MEMBERS_MAX]]
