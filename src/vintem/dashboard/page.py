@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Handler, Route
 from vintem.companies.model import Environment
@@ -9,11 +10,22 @@ from vintem.dashboard.answers import forbidden, refusal_page, to_sign_in
 from vintem.dashboard.cookies import cookie_of
 from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.visit import ROOT, Visit
-from vintem.kit.errors import Refusal
+from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members import service as members
 from vintem.members.model import Permission, SignedIn
 from vintem.runtime.rate_limit import PublicLimit
 from vintem.trail import service as trail
+
+# What people of a suspended company may still send: their own access, who works there, and what
+# buyers ask to know. The API refuses it every call; money must not leave it by a form instead.
+WHILE_SUSPENDED: Final = frozenset(
+    {
+        Permission.SIGNED_IN,
+        Permission.TEAM,
+        Permission.PERSONAL_REVEAL,
+        Permission.PERSONAL_EXPORT,
+    }
+)
 
 VisitHandler = Callable[[Visit], Awaitable[Answer]]
 
@@ -98,11 +110,17 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
         try:
             if page.method == "POST":
                 await visit.check_csrf()
+                _refuse_suspended(visit, page)
             return await page.handler(visit)
         except Refusal as refusal:
             return refusal_page(visit, refusal)
 
     return handle
+
+
+def _refuse_suspended(visit: Visit, page: Page) -> None:
+    if visit.member.is_company_suspended and page.permission not in WHILE_SUSPENDED:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
 
 
 async def deny(visit: Visit, target_type: str, target_id: str, *, reason: str) -> Answer:

@@ -192,6 +192,11 @@ def _written(
             shown["shipping"]["address"] = None
         if shown.get("card"):
             shown["card"]["holderName"] = HIDDEN
+        if shown.get("boleto"):
+            # The page of a boleto names its payer, document and address included.
+            shown["boleto"]["url"] = shown["boletoUrl"] = HIDDEN
+        if shown.get("metadata"):
+            shown["metadata"] = HIDDEN
         record = msgspec.json.encode(shown)
     return msgspec.json.format(record, indent=2).decode()
 
