@@ -1,5 +1,7 @@
 """What somebody with bad intentions tries, and what a stolen or mistaken right must not give."""
 
+import asyncio
+
 import pytest
 
 from support.api import Api, new_shop
@@ -8,12 +10,15 @@ from support.team import PASSWORD, sign_in
 from support.treasury import Team, enrol, new_team, text_of
 from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
+from vintem.dashboard.page import DENIALS_PER_MINUTE
+from vintem.dashboard.trail import VERIFICATIONS_PER_MINUTE
 from vintem.kit.clock import utc_now
 from vintem.kit.paging import Cursor
 from vintem.members.model import Role
 from vintem.runtime.db import Database
 
 TEST = "/dashboard/test"
+AT_ONCE = 10
 
 
 @pytest.fixture
@@ -106,3 +111,35 @@ async def test_a_cursor_of_another_list_asks_for_the_first_customers(
     cursor = Cursor(utc_now(), "tx_0").encode()
     for place in ("before", "after"):
         assert (await owner.get(f"{TEST}/customers?{place}={cursor}")).status == 200
+
+
+async def test_the_trail_forgets_nothing_and_so_is_not_told_who_was_looked_for(
+    api: Api, database: Database
+) -> None:
+    shop = await new_shop(api, database)
+    owner = await sign_in(api, database, shop.tenant, Role.OWNER)
+    taken = await owner.get(f"{TEST}/transactions.csv?who=joaquim%40compras.example")
+    assert taken.status == 200
+    for page in ("exports", "trail.csv"):
+        told = text_of(await owner.get(f"{TEST}/{page}"))
+        assert "j***@c***.example" in told
+        assert "joaquim@" not in told
+
+
+async def test_nobody_fills_the_trail_or_reads_it_whole_again_and_again(
+    api: Api, database: Database
+) -> None:
+    shop = await new_shop(api, database)
+    owner = await sign_in(api, database, shop.tenant, Role.OWNER)
+    support = await sign_in(api, database, shop.tenant, Role.SUPPORT)
+    verified = [
+        await owner.get(f"{TEST}/trail?verify=1") for _ in range(VERIFICATIONS_PER_MINUTE + 1)
+    ]
+    assert [reply.status for reply in verified] == [200] * VERIFICATIONS_PER_MINUTE + [429]
+    for _ in range(DENIALS_PER_MINUTE // AT_ONCE + 1):
+        tried = [support.get(f"{TEST}/approvals") for _ in range(AT_ONCE)]
+        assert {reply.status for reply in await asyncio.gather(*tried)} == {403}
+    denials = await database.fetchval(
+        "select count(*) from act where company_id = $1", shop.scope.company_id
+    )
+    assert denials == DENIALS_PER_MINUTE
