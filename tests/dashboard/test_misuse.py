@@ -13,6 +13,7 @@ from vintem.companies.model import WithdrawalRules
 from vintem.dashboard.page import DENIALS_PER_MINUTE
 from vintem.dashboard.trail import VERIFICATIONS_PER_MINUTE
 from vintem.kit.clock import utc_now
+from vintem.kit.ids import new_token
 from vintem.kit.paging import Cursor
 from vintem.members.model import Role
 from vintem.runtime.db import Database
@@ -143,3 +144,13 @@ async def test_nobody_fills_the_trail_or_reads_it_whole_again_and_again(
         "select count(*) from act where company_id = $1", shop.scope.company_id
     )
     assert denials == DENIALS_PER_MINUTE
+
+
+async def test_what_somebody_names_at_length_breaks_no_page(api: Api, database: Database) -> None:
+    shop = await new_shop(api, database)
+    owner = await sign_in(api, database, shop.tenant, Role.OWNER)
+    long = "".join(new_token() for _ in range(100))
+    resent = await owner.post(f"{TEST}/deliveries/resend", {"endpoint": long})
+    assert resent.status == 303
+    denied = await owner.post(f"{TEST}/team/members/{long}/role", {"role": "king"})
+    assert denied.status == 403
