@@ -10,6 +10,7 @@ from support.team import PASSWORD, sign_in
 from support.treasury import Team, enrol, new_team, text_of
 from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
+from vintem.dashboard.masks import REVEALS_PER_MINUTE
 from vintem.dashboard.page import DENIALS_PER_MINUTE
 from vintem.dashboard.trail import VERIFICATIONS_PER_MINUTE
 from vintem.kit.clock import utc_now
@@ -154,3 +155,14 @@ async def test_what_somebody_names_at_length_breaks_no_page(api: Api, database: 
     assert resent.status == 303
     denied = await owner.post(f"{TEST}/team/members/{long}/role", {"role": "king"})
     assert denied.status == 403
+
+
+async def test_masks_are_not_lifted_from_one_buyer_after_the_other(
+    api: Api, database: Database
+) -> None:
+    shop = await new_shop(api, database)
+    support = await sign_in(api, database, shop.tenant, Role.SUPPORT)
+    path = f"{TEST}/transactions/{await shop.paid(1_000)}/reveal"
+    csrf = {"csrf": await support.csrf()}
+    replies = [await support.post_raw(path, csrf) for _ in range(REVEALS_PER_MINUTE + 1)]
+    assert [reply.status for reply in replies] == [200] * REVEALS_PER_MINUTE + [429]
