@@ -8,6 +8,7 @@ from support.api import Api, new_shop
 from support.storefront import new_storefront
 from support.team import PASSWORD, sign_in
 from support.treasury import Team, enrol, new_team, text_of
+from vintem.checkout import catalogue
 from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
 from vintem.dashboard.masks import REVEALS_PER_MINUTE
@@ -16,6 +17,7 @@ from vintem.dashboard.trail import VERIFICATIONS_PER_MINUTE
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import new_token
 from vintem.kit.paging import Cursor
+from vintem.ledger.model import Scope
 from vintem.members.model import Role
 from vintem.runtime.db import Database
 
@@ -166,3 +168,32 @@ async def test_masks_are_not_lifted_from_one_buyer_after_the_other(
     csrf = {"csrf": await support.csrf()}
     replies = [await support.post_raw(path, csrf) for _ in range(REVEALS_PER_MINUTE + 1)]
     assert [reply.status for reply in replies] == [200] * REVEALS_PER_MINUTE + [429]
+
+
+async def test_a_form_of_test_writes_nothing_beside_what_production_has(
+    api: Api, database: Database
+) -> None:
+    shop = await new_shop(api, database)
+    developer = await sign_in(api, database, shop.tenant, Role.DEVELOPER)
+    live = Scope(shop.scope.company_id, "live")
+    sold = await catalogue.create_product(
+        database, live, name="Palhetas", unit_amount=5_000, now=utc_now()
+    )
+    fields = {"id": sold.product_id, "name": "Palhetas", "price": "0,01"}
+    assert (await developer.post(f"{TEST}/products", fields)).status == 404
+    prices = await database.fetch(
+        "select unit_amount from checkout_product_price where product_id = $1", sold.product_id
+    )
+    assert [row["unit_amount"] for row in prices] == [5_000]
+    link = await catalogue.create_link(
+        database, live, name="L", product_id=sold.product_id, now=utc_now()
+    )
+    tested = await catalogue.create_product(
+        database, shop.scope, name="Teste", unit_amount=5_000, now=utc_now()
+    )
+    fields = {"id": link.link_id, "name": "M", "product_id": tested.product_id}
+    assert (await developer.post(f"{TEST}/links", fields)).status == 404
+    tokens = await database.fetchval(
+        "select count(*) from checkout_link_token where link_id = $1", link.link_id
+    )
+    assert tokens == 1
