@@ -213,7 +213,7 @@ class ApiKey:
     last_used_at: datetime | None
     replaced_by: str | None = None
     created_by: str = ""
-    """Who made it in the dashboard; nobody is named otherwise."""
+    """The person who made it in the dashboard, and so has seen it; nobody is named otherwise."""
 
     def works_at(self, now: datetime) -> bool:
         """Say whether the key opens anything at that moment."""

@@ -44,6 +44,7 @@ _WHY: Final = {
     429: "Foram tentativas demais em pouco tempo. Espere alguns minutos e tente de novo.",
 }
 _WHY_NOT: Final = "Não foi possível concluir. Nada foi alterado."
+_SUSPENDED: Final = "Esta empresa está suspensa. Nada foi alterado."
 
 
 def page(
@@ -118,6 +119,8 @@ def refusal_page(visit: Visit, refusal: Refusal) -> Content:
     """Say to a member why something was not done."""
     status = STATUS[refusal.code]
     why = _WHY.get(status, _WHY_NOT)
+    if refusal.code is ErrorCode.COMPANY_SUSPENDED:
+        why = _SUSPENDED
     return page(visit, "refusal.html", title="Não deu certo", status=status, why=why)
 
 

@@ -104,7 +104,7 @@ async def show_waiting(visit: Visit) -> Answer:
 async def ask_to_reject(visit: Visit) -> Answer:
     """Show what rejecting a withdrawal means."""
     found = await _find(visit)
-    if found.requested_by == visit.member.person_id:
+    if await _is_own(visit, found):
         return await _deny_own(visit, found)
     return await _reject_page(visit, found, DecisionForm(), {})
 
@@ -112,7 +112,7 @@ async def ask_to_reject(visit: Visit) -> Answer:
 async def approve(visit: Visit) -> Answer:
     """Let a withdrawal go."""
     form, found = await visit.form(DecisionForm), await _find(visit)
-    if found.requested_by == visit.member.person_id:
+    if await _is_own(visit, found):
         return await _deny_own(visit, found)
     errors = _form_errors(form)
     if found.amount >= TYPED_FROM_CENTS and cents_of(form.amount) != found.amount:
@@ -135,7 +135,7 @@ async def approve(visit: Visit) -> Answer:
 async def reject(visit: Visit) -> Answer:
     """Refuse a withdrawal; its money comes back."""
     form, found = await visit.form(DecisionForm), await _find(visit)
-    if found.requested_by == visit.member.person_id:
+    if await _is_own(visit, found):
         return await _deny_own(visit, found)
     errors = _form_errors(form)
     if not form.reason:
@@ -163,6 +163,10 @@ async def _find(visit: Visit) -> Withdrawal:
     if found.status is not Status.PENDING_APPROVAL:
         raise Refusal(ErrorCode.INVALID_STATE, details={"status": found.status})
     return found
+
+
+async def _is_own(visit: Visit, withdrawal: Withdrawal) -> bool:
+    return await withdrawals.is_own(visit.resources.database, withdrawal, visit.member.person_id)
 
 
 async def _deny_own(visit: Visit, withdrawal: Withdrawal) -> Answer:
@@ -250,6 +254,11 @@ async def _waiting(visit: Visit, listed: Sequence[Withdrawal]) -> Sequence[Waiti
     uses = await withdrawals.destination_uses(database, visit.scope, listed)
     decided = await withdrawals.decisions(database, listed)
     names = await actor_names(visit, {each.requested_by for each in listed})
+    # One look at each requester, however many withdrawals they asked for.
+    is_own = {
+        requested_by: await _is_own(visit, each)
+        for requested_by, each in {each.requested_by: each for each in listed}.items()
+    }
     rows = []
     for each in listed:
         use, before = uses[each.destination_digest], available + each.total_debited
@@ -263,7 +272,7 @@ async def _waiting(visit: Visit, listed: Sequence[Withdrawal]) -> Sequence[Waiti
                 _flags(each, use, before),
                 before,
                 available,
-                each.requested_by == visit.member.person_id,
+                is_own[each.requested_by],
             )
         )
     return rows

@@ -11,7 +11,8 @@ from vintem.brazil.documents import format_document, normalise_cnpj, normalise_c
 from vintem.dashboard.answers import page
 from vintem.dashboard.asked import cursor_of
 from vintem.dashboard.forms import Form
-from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.masks import REVEALS_PER_MINUTE
+from vintem.dashboard.page import Page, count_visit, sent, shown
 from vintem.dashboard.payment_rows import BuyerShown, rows_of
 from vintem.dashboard.visit import Visit
 from vintem.figures import service as figures
@@ -106,6 +107,7 @@ async def reveal_customer(visit: Visit) -> Answer:
     """Show a customer without the mask this once, and write down who has looked."""
     await visit.form(Form)
     customer = await _find(visit)
+    count_visit(visit, "reveals", per_minute=REVEALS_PER_MINUTE)
     act = visit.act("personal.revealed", "customer", customer.customer_id)
     async with visit.resources.database.atomic() as block:
         await trail.record(block, act)

@@ -180,10 +180,11 @@ async def resend_failed(visit: Visit) -> Answer:
     return go(visit.href("/deliveries", **filters, said=said))
 
 
-# What an event says of a person, by the names that it has in records.
+# What an event says of a person, by the names that it has in records; a boleto's page does, too.
 PERSONAL: Final = frozenset(
     {"name", "email", "phone", "document", "address", "holderName", "beneficiary", "ip"}
     | {"pixKey", "walletAddress", "digitableLine", "barcode", "qrCode", "pixQrCode", "metadata"}
+    | {"url", "boletoUrl"}
 )
 HIDDEN: Final = "***"
 

@@ -10,6 +10,7 @@ from vintem.api.call import Answer
 from vintem.companies import service as companies
 from vintem.companies.model import ApiKey, Environment, KeyType, Network
 from vintem.dashboard import next_page
+from vintem.dashboard.actors import actor_names
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
@@ -68,11 +69,13 @@ async def show_keys(visit: Visit) -> Answer:
         visit.resources.database, visit.member.company_id, visit.environment
     )
     made = await next_page.take(visit, place=SHOWN_ONCE)
+    makers = {key.created_by for key in listed if key.created_by}
     return page(
         visit,
         "keys.html",
         title="Chaves de API",
         keys=listed,
+        names=await actor_names(visit, makers),
         kind_of=_kind_of,
         may_manage={kind: visit.can(PERMISSIONS[kind]) for kind in KeyType},
         sees_whole=partial(_sees_whole, visit),
@@ -104,7 +107,7 @@ async def create(key_type: KeyType, visit: Visit) -> Answer:
             now=visit.call.now,
             label=form.label,
             allowed_networks=networks,
-            created_by=visit.member.name,
+            created_by=visit.member.person_id,
         )
         await next_page.leave(visit, made.key, place=SHOWN_ONCE, block=block)
         record = made.record
@@ -169,7 +172,7 @@ async def rotate(key_type: KeyType, visit: Visit) -> Answer:
             overlap=overlap,
             pepper=visit.resources.pepper,
             now=visit.call.now,
-            created_by=visit.member.name,
+            created_by=visit.member.person_id,
         )
         await next_page.leave(visit, made.key, place=SHOWN_ONCE, block=block)
         after = {**_told(made.record), "successor": made.record.key_id, "overlap": form.overlap}

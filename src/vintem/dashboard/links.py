@@ -115,6 +115,9 @@ async def create(visit: Visit) -> Answer:
         if await catalogue.find_link(block, visit.scope, typed.link_id) is not None:
             return
         await catalogue.change_link(block, typed, now=now)
+        if await catalogue.find_link(block, visit.scope, typed.link_id) is None:
+            # The other environment has a link of that id: nothing is written beside it.
+            raise Refusal(ErrorCode.PAYMENT_LINK_NOT_FOUND)
         act = visit.act("link.created", "link", typed.link_id, after=told_link(typed))
         await trail.record(block, act)
 

@@ -8,6 +8,8 @@ CPF_CHARACTERS: Final = 11
 CNPJ_CHARACTERS: Final = 14
 PHONE_DIGITS_SHOWN: Final = 4
 HIDDEN: Final = "***"
+REVEALS_PER_MINUTE: Final = 20
+"""Enough for who helps buyers, and too few to take all of them away."""
 
 
 def mask_document(number: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 from vintem.api.call import Access, Answer, Call, Handler, Route
 from vintem.companies.model import Environment
@@ -9,11 +10,24 @@ from vintem.dashboard.answers import forbidden, refusal_page, to_sign_in
 from vintem.dashboard.cookies import cookie_of
 from vintem.dashboard.csv_file import AnyExport
 from vintem.dashboard.visit import ROOT, Visit
-from vintem.kit.errors import Refusal
+from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members import service as members
 from vintem.members.model import Permission, SignedIn
-from vintem.runtime.rate_limit import PublicLimit
+from vintem.runtime.rate_limit import Decision, PublicLimit, Window
 from vintem.trail import service as trail
+
+DENIALS_PER_MINUTE: Final = 300
+
+# What people of a suspended company may still send: their own access, who works there, and what
+# buyers ask to know. The API refuses it every call; money must not leave it by a form instead.
+WHILE_SUSPENDED: Final = frozenset(
+    {
+        Permission.SIGNED_IN,
+        Permission.TEAM,
+        Permission.PERSONAL_REVEAL,
+        Permission.PERSONAL_EXPORT,
+    }
+)
 
 VisitHandler = Callable[[Visit], Awaitable[Answer]]
 
@@ -98,6 +112,7 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
         try:
             if page.method == "POST":
                 await visit.check_csrf()
+                _refuse_suspended(visit, page)
             return await page.handler(visit)
         except Refusal as refusal:
             return refusal_page(visit, refusal)
@@ -105,11 +120,32 @@ def _handler_of(page: Page, environment: Environment) -> Handler:
     return handle
 
 
+def _refuse_suspended(visit: Visit, page: Page) -> None:
+    if visit.member.is_company_suspended and page.permission not in WHILE_SUSPENDED:
+        raise Refusal(ErrorCode.COMPANY_SUSPENDED)
+
+
+def count_visit(visit: Visit, what: str, *, per_minute: int) -> None:
+    """Refuse a member who does something more often than a person would."""
+    decision = _counted(visit, what, per_minute=per_minute)
+    if not decision.admitted:
+        raise Refusal(
+            ErrorCode.RATE_LIMIT_EXCEEDED, retry_after_seconds=decision.retry_after_seconds
+        )
+
+
+def _counted(visit: Visit, what: str, *, per_minute: int) -> Decision:
+    window = Window(visit.scope.company_id, visit.member.person_id, what, per_minute, 60)
+    return visit.resources.public_limiter.admit_now(window)
+
+
 async def deny(visit: Visit, target_type: str, target_id: str, *, reason: str) -> Answer:
     """Say to a member that somebody else may do this, and write down that it was tried."""
     act = visit.act("permission.denied", target_type, target_id, reason=reason)
-    async with visit.resources.database.atomic() as block:
-        await trail.record(block, act)
+    # Nothing is ever taken out of the trail, so that nobody may fill it at will.
+    if _counted(visit, "denials", per_minute=DENIALS_PER_MINUTE).admitted:
+        async with visit.resources.database.atomic() as block:
+            await trail.record(block, act)
     return forbidden(visit)
 
 

@@ -92,6 +92,9 @@ async def create(visit: Visit) -> Answer:
         if await catalogue.find_product(block, visit.scope, typed.product_id) is not None:
             return
         await catalogue.change_product(block, typed, now=now)
+        if await catalogue.find_product(block, visit.scope, typed.product_id) is None:
+            # The other environment has a product of that id: nothing is written beside it.
+            raise Refusal(ErrorCode.PRODUCT_NOT_FOUND)
         after = told_product(typed)
         await trail.record(
             block, visit.act("product.created", "product", typed.product_id, after=after)

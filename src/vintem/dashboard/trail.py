@@ -12,7 +12,7 @@ from vintem.dashboard import keyset
 from vintem.dashboard.answers import page
 from vintem.dashboard.csv_file import Cell, Export, Source
 from vintem.dashboard.exporting import exported
-from vintem.dashboard.page import Page, shown
+from vintem.dashboard.page import Page, count_visit, shown
 from vintem.dashboard.roles import ROLE_NAMES
 from vintem.dashboard.subjects import WHOLE, is_seen, subjects_of, words_of
 from vintem.dashboard.typed import day_of
@@ -24,6 +24,7 @@ from vintem.trail import service as trail
 from vintem.trail.model import ActFilter, Link
 
 ROWS_AT_ONCE: Final = 500
+VERIFICATIONS_PER_MINUTE: Final = 5
 ONE_DAY: Final = timedelta(days=1)
 
 
@@ -75,6 +76,9 @@ async def show_trail(visit: Visit) -> Answer:
     shown_part = await keyset.read_slice(older, newer, before=asked.before, after=asked.after)
     is_whole = visit.can(WHOLE)
     is_verified = is_whole and bool(asked.verify)
+    if is_verified:
+        # The whole chain is read for it.
+        count_visit(visit, "verifications", per_minute=VERIFICATIONS_PER_MINUTE)
     return page(
         visit,
         "trail.html",

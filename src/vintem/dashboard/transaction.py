@@ -12,8 +12,8 @@ from vintem.api.transactions import transaction_id_of
 from vintem.brazil.documents import format_document
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
-from vintem.dashboard.masks import HIDDEN
-from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.masks import HIDDEN, REVEALS_PER_MINUTE
+from vintem.dashboard.page import Page, count_visit, sent, shown
 from vintem.dashboard.payment_rows import rows_of
 from vintem.dashboard.statuses import DELIVERY, METHOD, REASON, REFUND, TRANSACTION
 from vintem.dashboard.typed import cents_of, typed_cents
@@ -75,6 +75,7 @@ async def reveal_buyer(visit: Visit) -> Answer:
     """Show a payment with its buyer this once, and write down who has looked."""
     await visit.form(Form)
     transaction = await _find(visit)
+    count_visit(visit, "reveals", per_minute=REVEALS_PER_MINUTE)
     act = visit.act("personal.revealed", "transaction", transaction.transaction_id)
     async with visit.resources.database.atomic() as block:
         await trail.record(block, act)
@@ -192,6 +193,11 @@ def _written(
             shown["shipping"]["address"] = None
         if shown.get("card"):
             shown["card"]["holderName"] = HIDDEN
+        if shown.get("boleto"):
+            # The page of a boleto names its payer, document and address included.
+            shown["boleto"]["url"] = shown["boletoUrl"] = HIDDEN
+        if shown.get("metadata"):
+            shown["metadata"] = HIDDEN
         record = msgspec.json.encode(shown)
     return msgspec.json.format(record, indent=2).decode()
 

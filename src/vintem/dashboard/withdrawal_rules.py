@@ -10,9 +10,8 @@ from vintem.api.call import Answer
 from vintem.companies import service as companies
 from vintem.companies.model import WithdrawalRules
 from vintem.dashboard.answers import go, page
-from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
-from vintem.dashboard.proof import code_errors
+from vintem.dashboard.proof import ProofForm, code_errors, proof_errors
 from vintem.dashboard.typed import cents_of, typed_cents
 from vintem.dashboard.visit import Visit
 from vintem.hosted.words import money
@@ -36,7 +35,7 @@ CHOICES: Final[Mapping[str, str]] = {
 }
 
 
-class RulesForm(Form, frozen=True):
+class RulesForm(ProofForm, frozen=True):
     """The rules as they are typed; an empty limit is none."""
 
     cents_max: str = ""
@@ -44,7 +43,6 @@ class RulesForm(Form, frozen=True):
     automatic_cents_max: str = ""
     approves_new_destinations: str = ""
     approves_crypto: str = ""
-    code: str = ""
 
 
 async def show_rules(visit: Visit) -> Answer:
@@ -70,8 +68,7 @@ async def change_rules(visit: Visit) -> Answer:
     before = await _rules(visit)
     if errors:
         return _rules_page(visit, before, form, errors, status=UNPROCESSABLE)
-    # Whoever can loosen the rules needs nobody's approval any more.
-    if visit.member.has_totp and (errors := await code_errors(visit, form.code)):
+    if errors := await _proof_errors(visit, form, before, rules):
         return _confirm_page(visit, form, before, rules, errors, status=UNPROCESSABLE)
 
     async def witness(block: Connection) -> None:
@@ -95,6 +92,27 @@ async def change_rules(visit: Visit) -> Answer:
     return go(visit.href("/withdrawals/rules", said="withdrawal-rules-saved"))
 
 
+async def _proof_errors(
+    visit: Visit, form: RulesForm, before: WithdrawalRules, rules: WithdrawalRules
+) -> Mapping[str, str]:
+    """Ask for a code, or for the password of who has none and would loosen the rules.
+
+    Whoever can loosen the rules needs nobody's approval any more.
+    """
+    if visit.member.has_totp:
+        return await code_errors(visit, form.code)
+    return await proof_errors(visit, form) if _loosens(before, rules) else {}
+
+
+def _loosens(before: WithdrawalRules, after: WithdrawalRules) -> bool:
+    """Say whether a limit would rise or end, or an approval be asked for no more."""
+    for name in LIMITS:
+        old, new = getattr(before, name), getattr(after, name)
+        if old is not None and (new is None or new > old):
+            return True
+    return any(getattr(before, name) and not getattr(after, name) for name in CHOICES)
+
+
 def _confirm_page(
     visit: Visit,
     form: RulesForm,
@@ -116,6 +134,7 @@ def _confirm_page(
         status=status,
         form=form,
         changes=changes,
+        is_loosened=_loosens(before, rules),
         errors=errors,
     )
 

@@ -1,5 +1,6 @@
 """Counting what companies sell, and telling it."""
 
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -32,6 +33,7 @@ CHECKS_AT_ONCE_MAX: Final = 200
 EVENTS_OF_A_VISIT_MAX: Final = 500
 CUSTOMERS_OF_EMAIL_MAX: Final = 20
 EMAIL_PURPOSE: Final = b"e-mail of a customer"
+_DIGEST: Final = re.compile(r"(?:[0-9a-f]{2}){1,32}")
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -136,6 +138,7 @@ async def list_customers(
     after: Cursor | None = None,
 ) -> Sequence[Customer]:
     """A page of a company's buyers, those who bought last first."""
+    before, after = _known(before), _known(after)
     if after is None:
         return await customer_store.list_customers(db, scope, before=before, rows_max=rows_max)
     found = await customer_store.list_customers_after(db, scope, after=after, rows_max=rows_max)
@@ -224,6 +227,11 @@ async def _count_customers(
             if (email := _email_in(details))
         ],
     )
+
+
+def _known(cursor: Cursor | None) -> Cursor | None:
+    """Take a cursor that a page of buyers has made; any other asks for the first page."""
+    return cursor if cursor is not None and _DIGEST.fullmatch(cursor.id) else None
 
 
 def _email_in(details: str) -> str:

@@ -14,6 +14,8 @@ from vintem.trail.model import GENESIS, Act, ActFilter, Link, hash_of
 OPTIONS_MAX: Final = 200
 CHECKED_AT_ONCE_MAX: Final = 500
 TEXT_CHARACTERS_MAX: Final = 2_000
+TARGET_CHARACTERS_MAX: Final = 300
+"""Whatever somebody names that is none of ours must fit into the index of targets."""
 
 # What is not kept whatever it looks like, by the name of the field; an id or a last four may be.
 SECRET_NAMES: Final = re.compile(
@@ -46,7 +48,7 @@ async def record(block: Connection, act: Act) -> None:
         user_agent=act.user_agent,
         action=act.action,
         target_type=act.target_type,
-        target_id=redact_secrets(act.target_id),
+        target_id=redact_secrets(act.target_id)[:TARGET_CHARACTERS_MAX],
         before=_written(act.before),
         after=_written(act.after),
         reason=redact_secrets(act.reason)[:TEXT_CHARACTERS_MAX],

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from vintem.companies import service as companies
-from vintem.companies.model import WithdrawalRules
+from vintem.companies.model import Environment, WithdrawalRules
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.paging import Cursor
 from vintem.ledger.model import Scope
@@ -126,6 +126,18 @@ async def reject(
     """Refuse a withdrawal that waits for a second person; its money is given back."""
     decision = _Decision(DecisionKind.REJECTED, decided_by, reason, now)
     return await _decide(database, withdrawal_id, decision, scope=scope, witness=witness)
+
+
+async def is_own(db: Connection, withdrawal: Withdrawal, person_id: str) -> bool:
+    """Say whether somebody asked for a withdrawal: themselves, or by a key that they made.
+
+    Whoever made a key has seen it, and can call with it.
+    """
+    if withdrawal.requested_by == person_id:
+        return True
+    environment = Environment(withdrawal.environment)
+    key = await companies.find_key(db, withdrawal.company_id, environment, withdrawal.requested_by)
+    return key is not None and key.created_by == person_id
 
 
 async def list_by_status(db: Connection, status: Status) -> Sequence[Withdrawal]:
@@ -395,7 +407,7 @@ async def _decide(
 
     async def decide(block: Connection) -> Withdrawal:
         locked = await _lock(block, owner, withdrawal_id)
-        if locked.requested_by == decision.decided_by:
+        if await is_own(block, locked, decision.decided_by):
             raise SelfApprovalError(withdrawal_id)
         if locked.status is not Status.PENDING_APPROVAL:
             raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
