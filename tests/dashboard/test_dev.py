@@ -331,7 +331,7 @@ async def test_what_failed_is_found_and_sent_again(
         page = await follow(
             developer, await developer.post(f"{TEST}/deliveries/{ids[0]}/resend", {})
         )
-        assert "será enviado de novo" in page
+        assert "será tentada de novo" in page
         await until_delivered(shop, webhook_id, 1)
         support = await site.browser(shop.tenant, Role.SUPPORT)
         fields = {"endpoint": webhook_id, "kind": "", "since": "", "until": ""}
