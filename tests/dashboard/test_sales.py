@@ -271,7 +271,9 @@ async def test_pages_lead_in_both_directions(api: Api, database: Database) -> No
 
 
 async def test_a_payment_is_shown_with_all_that_happened(scene: Scene) -> None:
-    said = text_of(await scene.owner.get(f"{TEST}/transactions/{scene.paid}"))
+    shown = await scene.owner.get(f"{TEST}/transactions/{scene.paid}")
+    assert link_to(shown, "Simular") == f"{TEST}/simulators/transactions/{scene.paid}"
+    said = text_of(shown)
     for words in (
         "R$ 100,00 Paga",
         "Cliente de Teste",
