@@ -71,10 +71,15 @@ async def office(browser: Browser) -> AsyncIterator[Office]:
         async with running_boutique(folder) as store:
             door = Door(browser, store.base_url)
             owner = await first_steps.sign_in(door, store.running.ready["dashboard"])
-            people = {Role.OWNER: owner}
-            for role, name in NAMES.items():
-                link = await first_steps.invite(owner, f"{role}@loja.example", role)
-                people[role] = await first_steps.join(door, link, name)
+            links = [
+                await first_steps.invite(owner, f"{role}@loja.example", role) for role in NAMES
+            ]
+            joining = [
+                first_steps.join(door, link, name)
+                for link, name in zip(links, NAMES.values(), strict=True)
+            ]
+            joined = zip(NAMES, await asyncio.gather(*joining), strict=True)
+            people = {Role.OWNER: owner, **dict(joined)}
             for member in people.values():
                 member.watch.statuses.add(FORBIDDEN)
             yield Office(store, door, people)
@@ -251,23 +256,10 @@ async def test_nobody_simulates_where_money_is_real(office: Office) -> None:
     assert await denied.count() >= len(office.people)
 
 
-@pytest.mark.parametrize("role", Role)
-async def test_what_is_offered_opens_and_what_is_not_is_refused(office: Office, role: Role) -> None:
+async def test_what_is_offered_opens_and_what_is_not_is_refused(office: Office) -> None:
     """The menu is the table, and no page leads its reader to a closed door."""
     await office.sell()
-    page = office.people[role].page
-    for environment in Environment:
-        root = f"/dashboard/{environment}"
-        await page.goto(office.store.base_url + root)
-        links = await page.locator("nav.menu a").all()
-        menu = [await link.get_attribute("href") or "" for link in links]
-        items = [item for section in MENU for item in section.items]
-        assert menu == [root + i.path for i in items if may(role, environment, i.permission)]
-        for item in items:
-            if root + item.path not in menu:
-                seen = await page.evaluate(LOOK, root + item.path)
-                assert seen["status"] == FORBIDDEN, (role, item)
-        await walk(page, role, environment, menu)
+    await asyncio.gather(*(look_around(member, role) for role, member in office.people.items()))
 
 
 async def test_the_chain_of_the_trail_is_whole_and_the_books_balance(office: Office) -> None:
@@ -375,6 +367,23 @@ LOOK = """async path => {
 }"""
 # Addresses that give a file instead of a page.
 FILES = (".csv", ".svg", ".png", "/file")
+
+
+async def look_around(member: Member, role: Role) -> None:
+    """Compare the menu of a role with the table, try what it hides, and open what it offers."""
+    page = member.page
+    items = [item for section in MENU for item in section.items]
+    for environment in Environment:
+        root = f"/dashboard/{environment}"
+        await page.goto(member.base_url + root)
+        links = await page.locator("nav.menu a").all()
+        menu = [await link.get_attribute("href") or "" for link in links]
+        assert menu == [root + i.path for i in items if may(role, environment, i.permission)]
+        for item in items:
+            if root + item.path not in menu:
+                seen = await page.evaluate(LOOK, root + item.path)
+                assert seen["status"] == FORBIDDEN, (role, item)
+        await walk(page, role, environment, menu)
 
 
 async def walk(page: Page, role: Role, environment: Environment, menu: Sequence[str]) -> None:
