@@ -113,6 +113,10 @@ async def test_a_company_without_sales_sees_what_comes_next(
         for path in PAGES:
             said = text_of(await browser.get(place + path))
             assert "Ainda não há" in said or "Nada foi encontrado" in said, path
+    tasks = html_of(await browser.get(TEST)).partition('class="tasks"')[2].partition("</ol>")[0]
+    assert tasks.count("<li>") == 4
+    for link in re.findall(r'href="([^"]+)"', tasks):
+        assert (await browser.get(link)).status == 200, link
 
 
 async def test_the_first_page_adds_up_what_was_sold(scene: Scene) -> None:
@@ -271,7 +275,9 @@ async def test_pages_lead_in_both_directions(api: Api, database: Database) -> No
 
 
 async def test_a_payment_is_shown_with_all_that_happened(scene: Scene) -> None:
-    said = text_of(await scene.owner.get(f"{TEST}/transactions/{scene.paid}"))
+    shown = await scene.owner.get(f"{TEST}/transactions/{scene.paid}")
+    assert link_to(shown, "Simular") == f"{TEST}/simulators/transactions/{scene.paid}"
+    said = text_of(shown)
     for words in (
         "R$ 100,00 Paga",
         "Cliente de Teste",

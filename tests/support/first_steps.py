@@ -9,7 +9,7 @@ import pyotp
 from playwright.async_api import Page, expect
 
 from support.boutique import CPF
-from support.chromium import DESKTOP
+from support.chromium import DESKTOP, Watch
 from support.shopper import Door
 
 Camera = Callable[[Page, str], Awaitable[None]]
@@ -40,11 +40,16 @@ class Member:
 
     page: Page
     base_url: str
+    watch: Watch
+    name: str
     environment: str = "test"
     secret: str = ""
 
     async def go(self, path: str) -> None:
-        await self.page.goto(f"{self.base_url}/dashboard/{self.environment}{path}")
+        await self.page.goto(self.address(path))
+
+    def address(self, path: str) -> str:
+        return f"{self.base_url}/dashboard/{self.environment}{path}"
 
     async def fill(self, fields: Mapping[str, str]) -> None:
         for name, value in fields.items():
@@ -76,7 +81,7 @@ class Member:
 
 
 async def sign_in(door: Door, login: Mapping[str, str], camera: Camera | None = None) -> Member:
-    context, _ = await door.context(DESKTOP)
+    context, watch = await door.context(DESKTOP)
     page = await context.new_page()
     await page.goto(login["url"])
     if camera is not None:
@@ -85,7 +90,8 @@ async def sign_in(door: Door, login: Mapping[str, str], camera: Camera | None = 
     await page.fill("input[name=password]", login["password"])
     await page.locator("main button").click()
     await expect(page.locator("h1")).to_have_text("Início")
-    return Member(page, door.base_url)
+    name = await page.locator(".me .who").inner_text()
+    return Member(page, door.base_url, watch, name)
 
 
 async def invite(owner: Member, email: str, role: str) -> str:
@@ -99,10 +105,10 @@ async def invite(owner: Member, email: str, role: str) -> str:
 
 async def join(door: Door, link: str, name: str) -> Member:
     """Accept an invitation as somebody new."""
-    context, _ = await door.context(DESKTOP)
+    context, watch = await door.context(DESKTOP)
     page = await context.new_page()
     await page.goto(link)
-    member = Member(page, door.base_url)
+    member = Member(page, door.base_url, watch, name)
     await member.fill({"name": name, "password": PASSWORD, "again": PASSWORD})
     await member.press("Aceitar convite")
     await expect(page.locator("h1")).to_have_text("Início")
@@ -114,7 +120,8 @@ async def buy(door: Door, link: str, camera: Camera | None = None) -> None:
     context, _ = await door.context()
     page = await context.new_page()
     await page.goto(link)
-    await page.locator("main button.primary").click()
+    # What it sells is shown for a moment only: the page goes on by itself.
+    await expect(page.locator("form[data-pay]")).to_be_visible()
     for name, value in (("name", "Maria da Silva"), ("email", "maria@example.com")):
         await page.locator(f"#f-{name}").fill(value)
     await page.locator("#f-document").fill(CPF)
@@ -142,11 +149,11 @@ async def create_product(member: Member, name: str, price: str) -> None:
     await member.reads("Produto criado")
 
 
-async def create_link(member: Member, name: str, product: str) -> str:
+async def create_link(member: Member, name: str, product: str, *, coupon: str = "") -> str:
     """Make a payment link; its address."""
     await member.go("/links/new")
     chosen = member.page.locator("#f-product_id option", has_text=product)
-    await member.fill({"name": name})
+    await member.fill({"name": name, "coupon_code": coupon})
     value = await chosen.first.get_attribute("value")
     assert value is not None
     await member.page.locator("#f-product_id").select_option(value)
@@ -155,10 +162,10 @@ async def create_link(member: Member, name: str, product: str) -> str:
     return await member.page.locator("#share ~ p .copy code").first.inner_text()
 
 
-async def require_approval(member: Member) -> None:
-    """Let every withdrawal wait for a second person."""
+async def require_approval(member: Member, *, above: str = "0,00") -> None:
+    """Let every withdrawal above an amount wait for a second person."""
     await member.go("/withdrawals/rules")
-    await member.fill({"automatic_cents_max": "0,00"})
+    await member.fill({"automatic_cents_max": above})
     await member.press("Continuar")
     await member.press("Mudar as regras")
     await member.reads("Regras de saque mudadas")

@@ -53,10 +53,11 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A step of an integration."""
+    """A step of an integration, and who may take it."""
 
     label: str
     path: str
+    permission: Permission
     is_done: bool
 
 
@@ -166,17 +167,25 @@ async def _tasks(visit: Visit) -> list[Task]:
         Task(
             "Faça a primeira chamada com uma chave de teste",
             "/keys",
+            Permission.KEYS_READ,
             any(key.last_used_at is not None for key in await _keys(visit)),
         ),
         Task(
             "Cadastre um produto",
             "/products",
+            Permission.CATALOGUE_READ,
             bool(await catalogue_listing.list_products(database, scope, FIRST)),
         ),
-        Task("Registre um webhook", "/webhooks", bool(await webhooks.list_health(database, place))),
+        Task(
+            "Registre um webhook",
+            "/webhooks",
+            Permission.WEBHOOKS_READ,
+            bool(await webhooks.list_health(database, place)),
+        ),
         Task(
             "Receba o primeiro pagamento",
             "/transactions",
+            Permission.SALES_READ,
             bool((await browsing.browse(database, paid, rows_max=1)).transactions),
         ),
     ]
