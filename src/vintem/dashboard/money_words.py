@@ -45,7 +45,7 @@ STATUSES: Final[Mapping[Status, tuple[str, str]]] = {
 }
 """Where a withdrawal stands: its words, and the tone of its chip."""
 
-METHODS: Final[Mapping[Method, str]] = {Method.PIX: "PIX", Method.CRYPTO: "Cripto"}
+METHODS: Final[Mapping[Method, str]] = {Method.PIX: "Pix", Method.CRYPTO: "Cripto"}
 
 KEY_TYPES: Final[Mapping[str, str]] = {
     "cpf": "CPF",

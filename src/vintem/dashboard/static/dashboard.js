@@ -48,6 +48,7 @@ for (const form of document.querySelectorAll("form.filters")) {
   const name = document.createElement("summary");
   fold.className = "fold";
   fold.open = [...new URLSearchParams(location.search).values()].some(Boolean);
+  name.className = "btn";
   name.textContent = "Filtros";
   form.before(fold);
   fold.append(name, form);
