@@ -7,7 +7,7 @@ SAID: Final[Mapping[str, str]] = {
     "transaction-refunded": "Reembolso feito.",
     "transaction-cancelled": "Transação cancelada.",
     "note-added": "Anotação guardada.",
-    "delivery-resent": "O webhook será enviado de novo em instantes.",
+    "delivery-resent": "A entrega será tentada de novo em instantes.",
     "session-ended": "Sessão encerrada.",
     "signed-out": "Você saiu.",
     "export-waiting": "A lista é longa: o arquivo é preparado e aparece aqui em instantes.",
