@@ -285,7 +285,7 @@ async def test_a_payment_is_shown_with_all_that_happened(scene: Scene) -> None:
         "Ponta a ponta",
         "API ou checkout",
         "transaction.paid",
-        "Na fila",
+        "Aguardando",
         '"status": "paid"',
         "pedido 1",
     ):

@@ -46,6 +46,8 @@ AXE_COLOURS = ["color-contrast", "link-in-text-block"]
 TEXT_CONTRAST_MIN = 4.5
 SHAPE_CONTRAST_MIN = 3.0
 RGB = re.compile(r"rgb\((\d+), (\d+), (\d+)\)")
+# Axe comes into every frame, also into the preview of a page, where no script runs.
+NO_SCRIPT = re.compile(r"Blocked script execution in '[^']*/appearance/frame\?")
 FAILED_LOAD = re.compile(r"Failed to load resource: the server responded with a status of (\d{3})")
 
 
@@ -113,6 +115,8 @@ class Watch:
             return
         failed = FAILED_LOAD.match(message.text)
         if failed is not None and int(failed[1]) in self.statuses:
+            return
+        if NO_SCRIPT.match(message.text):
             return
         if self.is_offline and "net::ERR_" in message.text:
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from support.api import Api, Tenant
+from support.api import TEST_PEPPER, Api, Tenant
 from support.storefront import Storefront, buyer, new_storefront
 from support.team import Browser, sign_in
 from vintem.checkout import catalogue
@@ -16,7 +16,9 @@ from vintem.companies.model import WithdrawalRules
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.members.model import Role
+from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
+from vintem.webhooks.service import SECRET_PURPOSE
 
 ABSENT = "0" * 26
 POLL_SECONDS = 0.1
@@ -110,10 +112,11 @@ async def add_endpoint(database: Database, company_id: int) -> str:
         )
         insert into webhook_endpoint (company_id, endpoint_id, environment, url, events,
             description, secret_sealed, created_at, subscribed_at)
-        values ($1, $2, 'test', 'https://loja.example/hooks', '{*}', '', 'x', now(), now())
+        values ($1, $2, 'test', 'https://loja.example/hooks', '{*}', '', $3, now(), now())
         """,
         company_id,
         endpoint_id,
+        Sealer(TEST_PEPPER.encode()).seal(b"whsec_of_nobody", purpose=SECRET_PURPOSE),
     )
     return endpoint_id
 

@@ -43,6 +43,8 @@ _WHY: Final = {
     403: "Você não tem permissão para isso. Peça a quem administra a equipe.",
     429: "Foram tentativas demais em pouco tempo. Espere alguns minutos e tente de novo.",
 }
+_TITLES: Final = {404: "Página não encontrada", 429: "Tentativas demais"}
+_TITLE: Final = "Não deu certo"
 _WHY_NOT: Final = "Não foi possível concluir. Nada foi alterado."
 _SUSPENDED: Final = "Esta empresa está suspensa. Nada foi alterado."
 
@@ -121,7 +123,8 @@ def refusal_page(visit: Visit, refusal: Refusal) -> Content:
     why = _WHY.get(status, _WHY_NOT)
     if refusal.code is ErrorCode.COMPANY_SUSPENDED:
         why = _SUSPENDED
-    return page(visit, "refusal.html", title="Não deu certo", status=status, why=why)
+    title = _TITLES.get(status, _TITLE)
+    return page(visit, "refusal.html", title=title, status=status, why=why)
 
 
 def show_refusal(call: Call, refusal: Refusal, status: int) -> Content:
@@ -129,7 +132,7 @@ def show_refusal(call: Call, refusal: Refusal, status: int) -> Content:
     return bare_page(
         call,
         "bare_refusal.html",
-        title="Não deu certo",
+        title=_TITLES.get(status, _TITLE),
         status=status,
         why=_WHY.get(status, _WHY_NOT),
         request_id=call.request_id if status != STATUS[ErrorCode.NOT_FOUND] else "",

@@ -18,15 +18,15 @@ KINDS: Final[Mapping[Kind, str]] = {
     Kind.RELEASE: "Liberação de recebível",
     Kind.RESERVE_RELEASE: "Liberação de reserva",
     Kind.DEBT_RECOVERY: "Abatimento de dívida",
-    Kind.REFUND: "Estorno",
-    Kind.REFUND_PAID: "Estorno pago",
-    Kind.REFUND_FAILED: "Estorno devolvido",
+    Kind.REFUND: "Reembolso",
+    Kind.REFUND_PAID: "Reembolso pago",
+    Kind.REFUND_FAILED: "Reembolso devolvido",
     Kind.BLOCK: "Bloqueio cautelar",
     Kind.UNBLOCK: "Desbloqueio",
-    Kind.BLOCK_REFUNDED: "Estorno de valor bloqueado",
+    Kind.BLOCK_REFUNDED: "Reembolso de valor bloqueado",
     Kind.DISPUTE: "Disputa aberta",
     Kind.DISPUTE_WON: "Disputa ganha",
-    Kind.DISPUTE_REFUNDED: "Estorno de valor em disputa",
+    Kind.DISPUTE_REFUNDED: "Reembolso de valor em disputa",
     Kind.CHARGEBACK: "Chargeback",
     Kind.CHARGEBACK_FEE: "Taxa de chargeback",
     Kind.CHARGEBACK_WON: "Chargeback revertido",
@@ -45,7 +45,7 @@ STATUSES: Final[Mapping[Status, tuple[str, str]]] = {
 }
 """Where a withdrawal stands: its words, and the tone of its chip."""
 
-METHODS: Final[Mapping[Method, str]] = {Method.PIX: "PIX", Method.CRYPTO: "Cripto"}
+METHODS: Final[Mapping[Method, str]] = {Method.PIX: "Pix", Method.CRYPTO: "Cripto"}
 
 KEY_TYPES: Final[Mapping[str, str]] = {
     "cpf": "CPF",
@@ -66,7 +66,7 @@ NETWORKS: Final[Mapping[str, str]] = {
 """A coin and the network that carries it."""
 
 FAILURES: Final[Mapping[str, str]] = {
-    "PIX_KEY_NOT_FOUND": "A chave PIX não existe.",
+    "PIX_KEY_NOT_FOUND": "A chave Pix não existe.",
     "WALLET_NOT_FOUND": "A rede não conhece a carteira.",
     "SIMULATED_FAILURE": "Falha pedida no simulador.",
 }
@@ -131,7 +131,7 @@ def destination_words(withdrawal: Withdrawal) -> tuple[str, str]:
     """Whom a withdrawal goes to, as lists show it: the kind of destination, and enough of it."""
     kind, _, rest = masked_destination(withdrawal).partition(" ")
     if withdrawal.method is Method.PIX:
-        return f"PIX · {KEY_TYPES[kind]}", rest
+        return f"Pix · {KEY_TYPES[kind]}", rest
     network, _, address = rest.partition(" ")
     return NETWORKS[f"{kind}.{network}"], address
 
@@ -140,7 +140,7 @@ def exact_destination(destination: Destination) -> ExactDestination:
     """Whom a withdrawal goes to, whole, for whoever decides."""
     if isinstance(destination, PixDestination):
         key_in_code = "" if destination.code is None else destination.key
-        kind = f"PIX · {KEY_TYPES[destination.key_type]}"
+        kind = f"Pix · {KEY_TYPES[destination.key_type]}"
         return ExactDestination(kind, "", shown_key(destination), "", key_in_code)
     address, edge = destination.address, _EDGE_CHARACTERS
     kind = NETWORKS[f"{destination.coin}.{destination.network}"]

@@ -11,13 +11,14 @@ from vintem.companies.model import Environment
 from vintem.dashboard.files import SCRIPT, SCRIPT_HTMX, STYLE
 from vintem.dashboard.menu import MENU
 from vintem.dashboard.roles import ROLE_NAMES
+from vintem.dashboard.subjects import target_of
 from vintem.dashboard.visit import ROOT, address
 from vintem.hosted import words
 from vintem.hosted.context import image_of
 from vintem.hosted.render import Minified
 from vintem.hosted.static_files import ICON
 from vintem.kit.clock import BUSINESS_ZONE
-from vintem.members.model import Permission
+from vintem.members.model import Permission, may
 
 FOLDER: Final = Path(__file__).parent / "templates"
 NOTHING: Final = "—"
@@ -105,12 +106,14 @@ def _templates() -> jinja2.Environment:
         "copyable": copyable,
         "kept_picture": image_of,
         "browser": browser,
+        "target": target_of,
     }
     environment.globals |= {
         "ROOT": ROOT,
         "MENU": MENU,
         "Environment": Environment,
         "Permission": Permission,
+        "may": may,
         "address": address,
         "style_file": STYLE,
         "script_file": SCRIPT,

@@ -10,7 +10,9 @@ from vintem.api.call import Answer
 from vintem.api.withdrawal_sandbox import FAILURE_CODE, failure_of, provider_s_word
 from vintem.dashboard.answers import go, page
 from vintem.dashboard.forms import Form
+from vintem.dashboard.money_words import STATUSES
 from vintem.dashboard.page import Page, sent, shown
+from vintem.dashboard.statuses import METHOD, REASON, TRANSACTION
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
@@ -45,17 +47,6 @@ MOVE_WORDS: Final[Mapping[Status, str]] = {
     Status.PRE_CHARGEBACK: "Abrir pré-chargeback",
     Status.CHARGEBACK: "Registrar chargeback",
 }
-STATUS_WORDS: Final[Mapping[str, str]] = {
-    Status.PENDING: "Pendente",
-    Status.PROCESSING: "Processando",
-    Status.PAID: "Paga",
-    Status.FAILED: "Recusada",
-    Status.CANCELLED: "Cancelada",
-    Status.BLOCKED: "Bloqueada",
-    Status.REFUNDED: "Reembolsada",
-    Status.PRE_CHARGEBACK: "Pré-chargeback",
-    Status.CHARGEBACK: "Chargeback",
-}
 WITHDRAWAL_MOVE_WORDS: Final[Mapping[WithdrawalStatus, str]] = {
     WithdrawalStatus.PENDING: "Aprovar",
     WithdrawalStatus.PENDING_APPROVAL: "Pedir aprovação",
@@ -63,19 +54,6 @@ WITHDRAWAL_MOVE_WORDS: Final[Mapping[WithdrawalStatus, str]] = {
     WithdrawalStatus.COMPLETED: "Concluir",
     WithdrawalStatus.FAILED: "Falhar e devolver o dinheiro",
     WithdrawalStatus.CANCELLED: "Cancelar",
-}
-WITHDRAWAL_STATUS_WORDS: Final[Mapping[str, str]] = {
-    WithdrawalStatus.PENDING: "Pendente",
-    WithdrawalStatus.PENDING_APPROVAL: "Aguardando aprovação",
-    WithdrawalStatus.PROCESSING: "Processando",
-    WithdrawalStatus.COMPLETED: "Concluído",
-    WithdrawalStatus.FAILED: "Falhou",
-    WithdrawalStatus.CANCELLED: "Cancelado",
-}
-METHOD_WORDS: Final[Mapping[str, str]] = {
-    PaymentMethod.PIX: "Pix",
-    PaymentMethod.CREDIT_CARD: "Cartão",
-    PaymentMethod.BOLETO: "Boleto",
 }
 
 
@@ -125,9 +103,9 @@ async def show_simulators(visit: Visit) -> Answer:
             database, WithdrawalFilter(visit.scope), cursor=None, offset=0, rows_max=LISTED_MAX
         ),
         releases=await ledger.next_releases(database, visit.scope, rows_max=LISTED_MAX),
-        status_words=STATUS_WORDS,
-        withdrawal_words=WITHDRAWAL_STATUS_WORDS,
-        method_words=METHOD_WORDS,
+        status_words=TRANSACTION,
+        withdrawal_words=STATUSES,
+        method_words=METHOD,
         has_sink=visit.resources.allows_loopback_webhooks,
     )
 
@@ -310,9 +288,9 @@ def _payment_page(visit: Visit, payment: Transaction, why: str = "") -> Answer:
         why=why,
         record_id=payment.transaction_id,
         details=(
-            ("Situação", STATUS_WORDS[payment.status]),
-            ("Motivo", payment.status_reason or "—"),
-            ("Meio", METHOD_WORDS[payment.payment_method]),
+            ("Situação", TRANSACTION[payment.status].label),
+            ("Motivo", REASON[payment.status_reason] if payment.status_reason else "—"),
+            ("Método", METHOD[payment.payment_method]),
         ),
         amount=payment.amount,
         offers=offers(payment),
@@ -328,7 +306,7 @@ def _withdrawal_page(visit: Visit, withdrawal: Withdrawal, why: str = "") -> Ans
         status=409 if why else 200,
         why=why,
         record_id=withdrawal.withdrawal_id,
-        details=(("Situação", WITHDRAWAL_STATUS_WORDS[withdrawal.status]),),
+        details=(("Situação", STATUSES[withdrawal.status][0]),),
         amount=withdrawal.amount,
         offers=[
             (status, WITHDRAWAL_MOVE_WORDS[status])

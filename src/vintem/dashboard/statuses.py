@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 from vintem.checkout.model import SessionStatus
 from vintem.transactions.model import PaymentMethod, RefundStatus, Status, StatusReason
 from vintem.webhooks.model import State
-from vintem.withdrawals.model import Method as WithdrawalMethod
-from vintem.withdrawals.model import Status as WithdrawalStatus
 
 
 class Said(NamedTuple):
@@ -53,20 +51,8 @@ SESSION: Final[Mapping[SessionStatus, Said]] = {
     SessionStatus.EXPIRED: Said("Expirada"),
     SessionStatus.CANCELLED: Said("Cancelada"),
 }
-WITHDRAWAL: Final[Mapping[WithdrawalStatus, Said]] = {
-    WithdrawalStatus.PENDING: Said("Pendente", "warn"),
-    WithdrawalStatus.PENDING_APPROVAL: Said("Aguardando aprovação", "warn"),
-    WithdrawalStatus.PROCESSING: Said("Processando", "warn"),
-    WithdrawalStatus.COMPLETED: Said("Concluído", "good"),
-    WithdrawalStatus.FAILED: Said("Falhou", "bad"),
-    WithdrawalStatus.CANCELLED: Said("Cancelado"),
-}
-WITHDRAWAL_METHOD: Final[Mapping[WithdrawalMethod, str]] = {
-    WithdrawalMethod.PIX: "Pix",
-    WithdrawalMethod.CRYPTO: "Cripto",
-}
 DELIVERY: Final[Mapping[State, Said]] = {
-    State.PENDING: Said("Na fila", "warn"),
+    State.PENDING: Said("Aguardando", "warn"),
     State.DELIVERED: Said("Entregue", "good"),
     State.FAILED: Said("Falhou", "bad"),
     State.ENDED: Said("Encerrada"),

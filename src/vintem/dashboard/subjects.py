@@ -20,7 +20,7 @@ class Subject(NamedTuple):
 
 SUBJECTS: Final[Mapping[str, Subject]] = {
     "transaction": Subject("Transação", _FINANCE),
-    "refund": Subject("Estorno", _FINANCE),
+    "refund": Subject("Reembolso", _FINANCE),
     "withdrawal": Subject("Saque", _FINANCE),
     "withdrawal_rules": Subject("Regras de saque", _FINANCE),
     "export": Subject("Exportação", _FINANCE),
@@ -74,7 +74,7 @@ VERBS: Final[Mapping[str, str]] = {
     "approved": "aprovação",
     "rejected": "recusa",
     "cancelled": "cancelamento",
-    "refunded": "estorno",
+    "refunded": "reembolso",
     "expired": "encerramento",
     "resent": "reenvio",
     "tested": "teste",
@@ -85,7 +85,7 @@ VERBS: Final[Mapping[str, str]] = {
     "revealed": "exibição de dados",
     "anonymised": "anonimização",
     "simulated": "simulação",
-    "moved": "mudança de status",
+    "moved": "mudança de situação",
     "invited": "convite",
     "accepted": "aceite",
     "joined": "entrada",
@@ -102,7 +102,7 @@ VERBS: Final[Mapping[str, str]] = {
     "codes-renewed": "novos códigos",
     "link-asked": "pedido de link",
     "transferred": "transferência",
-    "role-changed": "mudança de papel",
+    "role-changed": "mudança de função",
     "sent": "envio",
     "deleted": "exclusão",
     "replayed": "reenvio",
@@ -132,6 +132,20 @@ def words_of(action: str) -> str:
     name, _, verb = action.partition(".")
     subject = SUBJECTS[name].label if name in SUBJECTS else name
     return f"{subject}: {VERBS.get(verb, verb)}"
+
+
+TARGETS: Final[Mapping[str, str]] = {
+    "person": "Pessoa",
+    "page": "Página",
+    "balance": "Saldo",
+    "sandbox": "Ambiente de teste",
+    "sink": "Receptor de teste",
+}
+
+
+def target_of(kind: str) -> str:
+    """Say in Portuguese what kind of thing was acted upon."""
+    return SUBJECTS[kind].label if kind in SUBJECTS else TARGETS.get(kind, kind)
 
 
 WHOLE: Final = Permission.AUDIT

@@ -78,7 +78,7 @@ def _key_errors(form: WithdrawalForm) -> Errors:
     if form.key_type not in KEY_TYPES:
         errors["key_type"] = "Escolha o tipo da chave."
     if not form.key:
-        errors["key"] = "Digite a chave PIX."
+        errors["key"] = "Digite a chave Pix."
     elif len(form.key) > KEY_CHARACTERS_MAX:
         errors["key"] = "Esta chave é longa demais."
     return errors
@@ -173,8 +173,8 @@ def _wrong_key(details: Mapping[str, object], form: WithdrawalForm) -> str:
         code, net = _money(details["codeAmount"]), _money(details["netAmount"])
         return f"O código é de {code}, mas o destinatário receberia {net}."
     if form.key_type == AskedKeyType.COPYPASTE:
-        return "Este código não pode ser pago: só códigos estáticos com uma chave PIX válida."
-    return f"Esta não é uma chave PIX válida do tipo {KEY_TYPES[form.key_type]}."
+        return "Este código não pode ser pago: só códigos estáticos com uma chave Pix válida."
+    return f"Esta não é uma chave Pix válida do tipo {KEY_TYPES[form.key_type]}."
 
 
 def _above_limit(details: Mapping[str, object]) -> str:

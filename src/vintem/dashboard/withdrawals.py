@@ -168,7 +168,9 @@ async def show_withdrawal(visit: Visit) -> Answer:
         requested_by=names[found.requested_by],
         entries=[_shown_entry(entry, names) for entry in entries],
         may_cancel=may_cancel(visit, found),
-        may_decide=visit.can(Permission.APPROVE) and found.status is Status.PENDING_APPROVAL,
+        may_decide=visit.can(Permission.APPROVE)
+        and found.status is Status.PENDING_APPROVAL
+        and found.requested_by != visit.member.person_id,
     )
 
 

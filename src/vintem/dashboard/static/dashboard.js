@@ -22,6 +22,39 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// On a phone, a table that does not fit becomes cards; the roles keep what it says to a screen reader.
+const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TFOOT: "rowgroup", TR: "row", TD: "cell" };
+const phone = matchMedia("(max-width: 40rem)");
+const layTables = () => {
+  for (const frame of document.querySelectorAll(".table")) {
+    frame.classList.remove("as-cards");
+    frame.classList.toggle("as-cards", phone.matches && frame.scrollWidth > frame.clientWidth);
+  }
+};
+for (const table of document.querySelectorAll(".table table")) {
+  const labels = [...table.querySelectorAll("thead th")].map((head) => head.querySelector(".hide") ? "" : head.textContent.trim());
+  for (const one of [table, ...table.querySelectorAll("thead, tbody, tfoot, tr, th, td")]) {
+    one.setAttribute("role", one.scope === "row" ? "rowheader" : one.scope === "col" ? "columnheader" : ROLES[one.tagName] || "cell");
+  }
+  for (const cell of table.querySelectorAll("tbody td")) {
+    if (labels[cell.cellIndex]) cell.dataset.label = labels[cell.cellIndex];
+  }
+}
+layTables();
+// A long filter that nobody has used yet waits behind its name.
+for (const form of document.querySelectorAll("form.filters")) {
+  if (!phone.matches || form.querySelectorAll(".field").length < 3) continue;
+  const fold = document.createElement("details");
+  const name = document.createElement("summary");
+  fold.className = "fold";
+  fold.open = [...new URLSearchParams(location.search).values()].some(Boolean);
+  name.className = "btn";
+  name.textContent = "Filtros";
+  form.before(fold);
+  fold.append(name, form);
+}
+phone.addEventListener("change", layTables);
+
 const faults = document.getElementById("faults");
 if (faults) faults.focus();
 
