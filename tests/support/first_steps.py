@@ -168,7 +168,7 @@ async def require_approval(member: Member, *, above: str = "0,00") -> None:
     await member.fill({"automatic_cents_max": above})
     await member.press("Continuar")
     await member.press("Mudar as regras")
-    await member.reads("Regras de saque mudadas")
+    await member.reads("Regras de saque salvas")
 
 
 async def request_withdrawal(member: Member, amount: str) -> str:
