@@ -114,7 +114,7 @@ async def test_a_webhook_that_failed_is_sent_again_by_support(office: Office) ->
     await answer_with(developer, "ok")
     await support.go(f"/deliveries/{delivery_id}")
     await support.press("Reenviar")
-    await support.reads("O webhook será enviado de novo em instantes.")
+    await support.reads("A entrega será tentada de novo em instantes.")
     await first_steps.until_says(support, f"/deliveries/{delivery_id}", "Entregue")
     await office.assert_written("webhook.created", Role.DEVELOPER)
     await office.assert_written("simulator.sink", Role.DEVELOPER)
