@@ -9,9 +9,9 @@ import msgspec
 from vintem.api.call import Answer
 from vintem.api.webhook_shapes import EVENT_KINDS
 from vintem.dashboard.answers import go, page
+from vintem.dashboard.asked import period_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
-from vintem.dashboard.periods import end_of, start_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
@@ -232,12 +232,13 @@ def _search(visit: Visit, asked: Asked) -> Search:
             cursor = decode_cursor(asked.after)
         except ValueError:
             cursor = None
+    since, until = period_of(asked.since, asked.until)
     return Search(
         sought=Sought(asked.status) if asked.status in set(Sought) else None,
         kind=asked.kind if asked.kind in (*EVENT_KINDS, PING) else "",
         endpoint_id=asked.endpoint,
-        since=start_of(asked.since),
-        until=end_of(asked.until),
+        since=since,
+        until=until,
         cursor=cursor,
     )
 

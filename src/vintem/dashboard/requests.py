@@ -9,8 +9,8 @@ from vintem.api.call import Answer
 from vintem.companies import service as companies
 from vintem.companies.model import ApiKey
 from vintem.dashboard.answers import go, page
+from vintem.dashboard.asked import period_of
 from vintem.dashboard.page import Page, shown
-from vintem.dashboard.periods import end_of, start_of
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.members.model import Permission
@@ -117,13 +117,14 @@ async def show_request(visit: Visit) -> Answer:
 
 def _filter(asked: Asked) -> CallFilter:
     """Read a filter; what makes no sense asks for nothing."""
+    since, until = period_of(asked.since, asked.until)
     return CallFilter(
         status_class=int(asked.status) if asked.status in {"2", "4", "5"} else None,
         method=asked.method if (asked.method, asked.method) in METHODS else "",
         route=asked.route,
         key_id=asked.key,
-        since=start_of(asked.since),
-        until=end_of(asked.until),
+        since=since,
+        until=until,
     )
 
 

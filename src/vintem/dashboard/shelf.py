@@ -7,8 +7,9 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from vintem.checkout.catalogue_listing import Span
+from vintem.dashboard.asked import cursor_of
 from vintem.dashboard.visit import Visit
-from vintem.kit.paging import Cursor, decode_cursor
+from vintem.kit.paging import Cursor
 
 ROWS_MAX: Final = 50
 IS_ACTIVE: Final[Mapping[str, bool]] = {"active": True, "inactive": False}
@@ -37,7 +38,7 @@ def span_of(asked: Asked) -> Span:
     """Say which rows are read; one more than are shown, which tells whether there are others."""
     return Span(
         rows_max=ROWS_MAX + 1,
-        cursor=_cursor(asked.newer or asked.older),
+        cursor=cursor_of(asked.newer or asked.older),
         is_newer=bool(asked.newer),
         is_active=IS_ACTIVE.get(asked.status),
     )
@@ -63,10 +64,3 @@ def rows_of(
         visit.href(path, status=asked.status, newer=first) if has_newer else "",
         visit.href(path, status=asked.status, older=last) if has_older else "",
     )
-
-
-def _cursor(text: str) -> Cursor | None:
-    try:
-        return decode_cursor(text) if text else None
-    except ValueError:
-        return None

@@ -9,9 +9,9 @@ from vintem.api.webhook_shapes import EVENT_KINDS
 from vintem.api.webhooks import check_url
 from vintem.dashboard import next_page
 from vintem.dashboard.answers import go, page
+from vintem.dashboard.asked import period_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
-from vintem.dashboard.periods import end_of, start_of
 from vintem.dashboard.typed import typed_day
 from vintem.dashboard.visit import Visit
 from vintem.kit.clock import business_day
@@ -238,7 +238,7 @@ async def replay(visit: Visit) -> Answer:
     """Tell an address once more what happened in some days."""
     endpoint = await _find(visit)
     form = await visit.form(ReplayForm)
-    start, end = start_of(form.since), end_of(form.until)
+    start, end = period_of(form.since, form.until)
     errors: dict[str, str] = {}
     if start is None:
         errors["since"] = "Informe o primeiro dia."

@@ -10,7 +10,6 @@ from vintem.kit.clock import business_day
 from vintem.ledger import (
     payout_store,
     recipes,
-    release_store,
     schedule_store,
     statement_store,
     store,
@@ -241,7 +240,14 @@ async def release_early(block: Connection, scope: Scope, *, rows_max: int, now: 
     """Make available what waits for any day; says how much. Where no money is real, only."""
     assert scope.environment == "test", "real money is released on its day"
     await store.lock_accounts(block, scope.company_id)
-    waiting = await release_store.claim_waiting(block, scope, now=now, rows_max=rows_max)
+    waiting = await store.claim_due_releases(
+        block,
+        scope.company_id,
+        today=date.max,
+        now=now,
+        rows_max=rows_max,
+        environment=scope.environment,
+    )
     await _post_releases(block, waiting, now)
     return sum(row.amount for row in waiting)
 

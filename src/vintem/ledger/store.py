@@ -273,7 +273,13 @@ async def change_open_releases(
 
 
 async def claim_due_releases(
-    db: Connection, company_id: int, *, today: date, now: datetime, rows_max: int
+    db: Connection,
+    company_id: int,
+    *,
+    today: date,
+    now: datetime,
+    rows_max: int,
+    environment: str | None = None,
 ) -> Sequence[ScheduledRelease]:
     """Mark releases that are due as released, and return them with what was still in them.
 
@@ -284,6 +290,7 @@ async def claim_due_releases(
         with due as materialized (
             select transaction_id, account, part, open from release_schedule
             where company_id = $1 and released_at is null and due_on <= $2
+                and ($5::text is null or environment = $5)
             order by environment, due_on, transaction_id, account, part
             limit $4 for update
         ),
@@ -309,6 +316,7 @@ async def claim_due_releases(
         today,
         now,
         rows_max,
+        environment,
     )
     return [
         ScheduledRelease(
