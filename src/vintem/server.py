@@ -394,6 +394,9 @@ class WholeAnswer:
         cycle.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", content)))
         cycle.response_complete = True
         cycle.message_event.set()
+        # The scope holds this, which holds the cycle, which holds the scope: opened here, all of it
+        # goes at once, and the collector has nothing to look for.
+        cycle.scope["extensions"] = None
         if not cycle.keep_alive:
             self._connection.end()
         cycle.on_response()

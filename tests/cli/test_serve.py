@@ -50,6 +50,8 @@ RECOVERY_SECONDS_MAX = 5.0
 CALL_SECONDS_MAX = 6.0
 DRAIN_SECONDS_MAX = 10.0
 CALLS_PER_SECOND = 200
+LEFT_CALLS = 8_000
+COLLECTED = re.compile(r"^python_gc_objects_collected_total\{.*\} (\S+)$", re.MULTILINE)
 COUNT = re.compile(
     r'^vintem_http_request_seconds_count\{.*"/v1/balance".*\} ([\d.]+)', re.MULTILINE
 )
@@ -88,15 +90,29 @@ async def until_measured(four: Served) -> None:
 
 async def answered_by_each(four: Served) -> list[int]:
     """How many balance calls each process has answered, by its own count."""
+    return await counted_by_each(four, COUNT)
+
+
+async def counted_by_each(four: Served, what: re.Pattern[str]) -> list[int]:
+    """What each process has counted so far."""
     counts = []
     async with aiohttp.ClientSession() as session:
         for number in range(PROCESSES):
             address = f"http://127.0.0.1:{four.metrics_port + number}/metrics"
             async with session.get(address) as response:
                 text = await response.text()
-            found = COUNT.findall(text)
-            counts.append(int(sum(map(float, found))))
+            counts.append(int(sum(map(float, what.findall(text)))))
     return counts
+
+
+async def test_a_call_leaves_nothing_for_the_collector(four: Served, database: Database) -> None:
+    tenant = await new_tenant(database, requests_per_minute=LEFT_CALLS * 2)
+    await hammer(four.running, tenant.sk_test, calls=LEFT_CALLS // 4)
+    before = sum(await counted_by_each(four, COLLECTED))
+    await hammer(four.running, tenant.sk_test, calls=LEFT_CALLS)
+    found = sum(await counted_by_each(four, COLLECTED)) - before
+    # One circle of references a call would be a dozen objects each.
+    assert found < LEFT_CALLS, found
 
 
 async def test_four_processes_admit_exactly_the_limit_of_20_000_calls(

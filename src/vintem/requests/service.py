@@ -28,7 +28,8 @@ from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 log = structlog.get_logger()
 
 WRITE_SECONDS: Final = 1.0
-WRITTEN_AT_ONCE_MAX: Final = 500
+# Few, because a call that comes while they are written waits for the writing of all of them.
+WRITTEN_AT_ONCE_MAX: Final = 100
 WAITING_MAX: Final = 5_000
 DELETED_AT_ONCE_MAX: Final = 2_000
 
