@@ -38,6 +38,7 @@ READY_POLL_SECONDS: Final = 0.05
 READY_QUESTION: Final = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 ANSWER_SECONDS_MAX: Final = 10.0
 STOP_MARGIN_SECONDS: Final = 3.0
+COLLECTED_FROM_OBJECTS: Final = 10_000
 
 
 class LaunchError(Exception):
@@ -219,6 +220,8 @@ async def run_api_process(settings: Settings, *, parent: int, descriptor: int, n
         # What exists now lives until the end: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        # Calls leave no circles behind: what a crowd of them holds at once is no reason to look.
+        gc.set_threshold(COLLECTED_FROM_OBJECTS)
         await serve(
             app,
             [listener],

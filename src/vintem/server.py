@@ -396,7 +396,7 @@ class WholeAnswer:
         cycle.message_event.set()
         # The scope holds this, which holds the cycle, which holds the scope: opened here, all of it
         # goes at once, and the collector has nothing to look for.
-        cycle.scope["extensions"] = None
+        del cycle.scope["extensions"]
         if not cycle.keep_alive:
             self._connection.end()
         cycle.on_response()
