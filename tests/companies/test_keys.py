@@ -528,11 +528,13 @@ async def test_stale_keys_are_not_trusted_while_the_database_is_away(
     key = tenant.sk_test.encode()
     try:
         assert await ring.find(key) is not None
-        pid = await far.fetchval("select pg_backend_pid()")
         road.close()
-        assert await database.fetchval("select pg_terminate_backend($1)", pid)
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(10):
             while ring.find_known(key) is not None:
+                # There may be several of them, and the others would go on asking.
+                with suppress(DatabaseUnavailableError):
+                    pid = await far.fetchval("select pg_backend_pid()")
+                    await database.fetchval("select pg_terminate_backend($1)", pid)
                 await asyncio.sleep(0.01)
         attempts: tuple[Callable[[], Coroutine[Any, Any, object]], ...] = (
             lambda: ring.find(key),

@@ -171,7 +171,7 @@ async def test_the_worker_counts_for_whoever_is_new_and_leaves_the_quiet_alone(s
     now = utc_now()
     await shop.create()
     await figures.begin_new(shop.database, now=now)
-    while shop.scope in await store.list_due(shop.database, now=now, rows_max=1_000):
+    while shop.scope in await store.list_due(shop.database, now=now, rows_max=100_000):
         await figures.count_due(shop.database, SEALER, now=now)
     assert (await read(shop)).created_count == 1
     for _ in range(12):
