@@ -33,7 +33,7 @@ from vintem.company_commands import company_app
 from vintem.kit.clock import utc_now
 from vintem.member_commands import member_app
 from vintem.runtime import log as logs
-from vintem.runtime.db import Database
+from vintem.runtime.db import Connection, Database
 from vintem.runtime.migrations import migrate
 from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
@@ -233,13 +233,21 @@ def key_rotate(
 
     async def rotate(database: Database, settings: Settings) -> companies.NewKey:
         launch.require_pepper(settings)
-        return await companies.rotate_key(
-            database,
-            key_id,
-            overlap=companies.OVERLAPS[overlap],
-            pepper=settings.pepper.encode(),
-            now=utc_now(),
-        )
+
+        async def write(block: Connection) -> companies.NewKey:
+            made = await companies.rotate_key(
+                block,
+                key_id,
+                overlap=companies.OVERLAPS[overlap],
+                pepper=settings.pepper.encode(),
+                now=utc_now(),
+            )
+            act = key_act(made.record, "key.rotated")
+            after = {**act.after, "successor": made.record.key_id, "overlap": overlap}
+            await trail.record(block, msgspec.structs.replace(act, target_id=key_id, after=after))
+            return made
+
+        return await database.atomically(write)
 
     show_new_key(with_database(start(data=data), rotate))
 

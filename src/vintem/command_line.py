@@ -151,9 +151,11 @@ def password_link(settings: Settings, token: str) -> str:
     return f"{public_address(settings)}/dashboard/reset/{token}"
 
 
-def operator_act(company_id: int, action: str, target_type: str, target_id: str) -> Act:
+def operator_act(
+    company_id: int, action: str, target_type: str, target_id: str, *, by: str | None = None
+) -> Act:
     """Say what is done by a command, for the trail of a company."""
-    user = getpass.getuser()
+    user = by or getpass.getuser()
     return Act(
         company_id=company_id,
         environment="",

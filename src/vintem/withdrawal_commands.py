@@ -2,9 +2,11 @@
 
 import getpass
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -15,6 +17,7 @@ from vintem.command_line import (
     complaint,
     console,
     local_time,
+    operator_act,
     show,
     start,
     with_database,
@@ -24,8 +27,9 @@ from vintem.companies.model import Company, WithdrawalPolicy, WithdrawalRules
 from vintem.company_commands import company_app
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.runtime.db import Database
+from vintem.runtime.db import Connection, Database
 from vintem.settings import Settings
+from vintem.trail import service as trail
 from vintem.withdrawals import service as withdrawals
 from vintem.withdrawals.model import Decision, Entry, Status, Withdrawal
 from vintem.withdrawals.record import masked_destination
@@ -250,8 +254,19 @@ def company_set_withdrawal_rules(
             ),
             approves_crypto=choice(approve_crypto, now=rules.approves_crypto),
         )
+
+        async def witness(block: Connection) -> None:
+            act = operator_act(company_id, "withdrawal_rules.changed", "company", company, by=by)
+            told = msgspec.structs.replace(act, before=asdict(rules), after=asdict(changed))
+            await trail.record(block, told)
+
         await withdrawals.set_rules(
-            database, company_id, changed, decided_by=operator(by), now=utc_now()
+            database,
+            company_id,
+            changed,
+            decided_by=operator(by),
+            now=utc_now(),
+            witness=witness,
         )
         return changed
 
@@ -288,8 +303,25 @@ def decide(
     async def run(database: Database, _settings: Settings) -> Withdrawal:
         verb = withdrawals.approve if is_approved else withdrawals.reject
         return await verb(
-            database, withdrawal_id, decided_by=operator(by), reason=reason, now=utc_now()
+            database,
+            withdrawal_id,
+            decided_by=operator(by),
+            reason=reason,
+            now=utc_now(),
+            witness=witness,
         )
+
+    async def witness(block: Connection, decided: Withdrawal) -> None:
+        action = "withdrawal.approved" if is_approved else "withdrawal.rejected"
+        act = operator_act(decided.company_id, action, "withdrawal", withdrawal_id, by=by)
+        told = msgspec.structs.replace(
+            act,
+            environment=decided.environment,
+            before={"status": Status.PENDING_APPROVAL},
+            after={"status": decided.status, "amount": decided.amount},
+            reason=reason,
+        )
+        await trail.record(block, told)
 
     settings = start(data=data)
     try:
@@ -309,16 +341,23 @@ def switch(
     """Stop withdrawals or let them go on, of one company or of all."""
 
     async def run(database: Database, _settings: Settings) -> None:
-        company_id = None
-        if company is not None:
-            company_id = (await companies.get_company(database, company)).company_id
+        known = None if company is None else await companies.get_company(database, company)
+
+        async def witness(block: Connection) -> None:
+            # The switch of all companies is nobody's in particular: the log of decisions has it.
+            if known is not None:
+                action = f"withdrawal_rules.{'paused' if is_paused else 'resumed'}"
+                act = operator_act(known.company_id, action, "company", known.public_id, by=by)
+                await trail.record(block, msgspec.structs.replace(act, reason=reason))
+
         await withdrawals.pause(
             database,
-            company_id,
+            None if known is None else known.company_id,
             is_paused=is_paused,
             decided_by=operator(by),
             reason=reason,
             now=utc_now(),
+            witness=witness,
         )
 
     with_database(start(data=data), run)

@@ -75,9 +75,10 @@ async def ended(database: Database, tenant: Tenant) -> Ended:
     revoked = await new_key(database, company_id)
     await companies.revoke_key(database, revoked.record.key_id, now=utc_now())
     expired = await new_key(database, company_id)
-    await companies.rotate_key(
-        database, expired.record.key_id, overlap=timedelta(), pepper=PEPPER, now=utc_now()
-    )
+    async with database.atomic() as block:
+        await companies.rotate_key(
+            block, expired.record.key_id, overlap=timedelta(), pepper=PEPPER, now=utc_now()
+        )
     return Ended(keys.new_key(KeyType.SECRET, Environment.TEST), revoked.key, expired.key)
 
 
@@ -405,9 +406,10 @@ async def test_a_running_server_refuses_a_key_that_ends_within_five_seconds(
 ) -> None:
     key = await new_key(database, tenant.company.company_id)
     assert (await door.get("/v1/balance", key=key.key)).status == 200
-    successor = await companies.rotate_key(
-        database, key.record.key_id, overlap=timedelta(seconds=1), pepper=PEPPER, now=utc_now()
-    )
+    async with database.atomic() as block:
+        successor = await companies.rotate_key(
+            block, key.record.key_id, overlap=timedelta(seconds=1), pepper=PEPPER, now=utc_now()
+        )
     assert await follows(door, key.key, status=401)
     assert (await door.get("/v1/balance", key=successor.key)).status == 200
 

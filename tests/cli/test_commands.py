@@ -25,6 +25,7 @@ from support.platform import (
     vintem,
 )
 from vintem.companies import service as companies
+from vintem.companies.model import Environment
 from vintem.kit.clock import utc_now
 from vintem.kit.ids import Prefix, new_id
 from vintem.runtime.db import Database
@@ -326,23 +327,34 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
     database: Database, tenant: Tenant, on_database: dict[str, str]
 ) -> None:
     company = tenant.company.public_id
+    made = await new_key(database, tenant.company.company_id, environment=Environment.LIVE)
+    live_key = made.record.key_id
+    rules = ("--daily-cents", "70000", "--by", "ana")
+    why = ("--reason", "a doubt", "--by", "ana")
     done = {
         "limits.changed": ("company", "set-limits", company, "--requests-per-minute", "7"),
         "company.suspended": ("company", "suspend", company),
         "fees.changed": ("company", "set-fee", company, "--method", "pix", "--fixed-cents", "9"),
         "company.changed": ("company", "set-document", company, "529.982.247-25"),
         "key.created": ("key", "create", company, "--type", "sk", "--environment", "live"),
+        "key.rotated": ("key", "rotate", live_key, "--overlap", "1h"),
+        "withdrawal_rules.changed": ("company", "set-withdrawal-rules", company, *rules),
+        "withdrawal_rules.paused": ("company", "pause-withdrawals", company, *why),
+        "withdrawal_rules.resumed": ("company", "resume-withdrawals", company, *why),
     }
     for words in done.values():
         said = await vintem(*words, settings=on_database)
         assert said.status == 0, said.text
     acts = await trail.list_older(
-        database, tenant.company.company_id, ActFilter(environment="live"), rows_max=9
+        database, tenant.company.company_id, ActFilter(environment="live"), rows_max=20
     )
     assert [act.action for act in reversed(acts)] == list(done)
     assert {act.actor_kind for act in acts} == {ActorKind.OPERATOR}
+    assert [act.actor_id for act in acts[:3]] == ["ana"] * 3
+    assert [act.reason for act in acts[:2]] == ["a doubt"] * 2
     written = "".join(act.after for act in acts)
     assert '"requests_per_minute":7' in written
+    assert '"daily_cents_max":70000' in written
     assert "52998224725" not in written
     assert "sk_live" not in written
     assert await trail.verify(database, tenant.company.company_id) is None

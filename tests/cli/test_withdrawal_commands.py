@@ -1,14 +1,19 @@
 """The operator's commands about money going out, on a running demo."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 from support.api import Api, assert_refused, pix_order
 from support.platform import Running, client, demo, private_folder, promised, until, vintem
+from vintem.companies import service as companies
 from vintem.kit.errors import ErrorCode
+from vintem.runtime.db import Database
+from vintem.runtime.embedded import EmbeddedPostgres
+from vintem.trail import service as trail
+from vintem.trail.model import ActFilter, Link
 from withdrawals.till import pix_body
 
 MASKED_KEY = "email c***@example.com"
@@ -53,6 +58,18 @@ async def take(bank: Running, api: Api, amount: int, **more: object) -> Any:
 def brasilia(made: Any) -> str:
     """When a withdrawal was made, as the commands write it."""
     return str(made["createdAt"])[:19].replace("T", " ")
+
+
+async def acts_of(bank: Running) -> Sequence[Link]:
+    """What the trail of the demo's company tells of its test environment."""
+    database = Database(EmbeddedPostgres(bank.data).url)
+    await database.open()
+    try:
+        company = await companies.get_company(database, bank.ready["companyId"])
+        wanted = ActFilter(environment="test")
+        return await trail.list_older(database, company.company_id, wanted, rows_max=50)
+    finally:
+        await database.close()
 
 
 async def test_a_second_person_decides_by_command(bank: Running) -> None:
@@ -106,6 +123,9 @@ async def test_a_second_person_decides_by_command(bank: Running) -> None:
     ]
     assert "operator:ana" in shown
     assert "known supplier" in shown
+    acts = [(act.action, act.target_id, act.reason) for act in await acts_of(bank)]
+    assert ("withdrawal.approved", good["id"], "known supplier") in acts
+    assert ("withdrawal.rejected", bad["id"], "not ours") in acts
     complaint = await complain(bank, "withdrawal", "approve", good["id"], "--reason", "again")
     assert f"{good['id']} is completed: nobody has to decide." in complaint
     unknown = "wd_00000000000000000000000000"

@@ -138,9 +138,10 @@ async def works(database: Database, key: str, at: datetime) -> bool:
 
 
 async def rotate(database: Database, key_id: str, overlap: str, now: datetime) -> companies.NewKey:
-    return await companies.rotate_key(
-        database, key_id, overlap=companies.OVERLAPS[overlap], pepper=PEPPER, now=now
-    )
+    async with database.atomic() as block:
+        return await companies.rotate_key(
+            block, key_id, overlap=companies.OVERLAPS[overlap], pepper=PEPPER, now=now
+        )
 
 
 async def record_of(database: Database, tenant: Tenant, key_id: str) -> ApiKey:

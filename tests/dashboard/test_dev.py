@@ -84,6 +84,13 @@ async def until_refused(shop: Shop, key: str, code: str) -> float:
     pytest.fail("the key goes on to work")
 
 
+async def test_headers_alone_use_up_no_key_that_is_shown_once(developer: Browser) -> None:
+    made = await developer.post(f"{TEST}/keys/secret/new", {"label": "Loja"})
+    assert made.status == 303
+    assert (await developer.head(f"{TEST}/keys")).status == 200
+    assert KEY.search((await developer.get(f"{TEST}/keys")).body.decode())
+
+
 @pytest.mark.parametrize(("kind", "status"), [("secret", 200), ("checkout", 403)])
 async def test_a_key_is_shown_once_and_works(
     shop: Shop, developer: Browser, kind: str, status: int

@@ -35,8 +35,14 @@ async def debian_postgres_15(tmp: Path) -> AsyncIterator[str]:
     initdb = [str(PROGRAMS / "initdb"), *flags, "-D", str(folder / "cluster")]
     status, said = await run(initdb, account, seconds_max=START_SECONDS_MAX)
     assert status == 0, said
-    # The settings are Debian's own; only the address is ours, and nothing here needs to last.
-    settings = {"listen_addresses": "", "unix_socket_directories": str(sockets), "fsync": "off"}
+    # The settings are Debian's own, but for the address and for as many connections as four tests
+    # at once may hold; nothing here needs to last.
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(sockets),
+        "max_connections": "300",
+        "fsync": "off",
+    }
     server = [str(PROGRAMS / "postgres"), "-D", str(folder / "cluster")]
     for name, value in settings.items():
         server += ["-c", f"{name}={value}"]

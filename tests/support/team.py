@@ -32,6 +32,9 @@ class Browser:
     async def get(self, path: str, **headers: str) -> HttpReply:
         return await self._call("GET", path, headers)
 
+    async def head(self, path: str) -> HttpReply:
+        return await self._call("HEAD", path, {})
+
     async def post(self, path: str, fields: Fields, **headers: str) -> HttpReply:
         """Send a form with the token that the pages of this browser carry."""
         csrf = await self.csrf()

@@ -23,7 +23,7 @@ from vintem.companies.model import (
     WithdrawalRules,
 )
 from vintem.kit.ids import Prefix, new_id
-from vintem.runtime.db import Connection, Database
+from vintem.runtime.db import Connection
 
 RecordT = TypeVar("RecordT")
 
@@ -262,15 +262,6 @@ async def find_key(
 
 
 async def rotate_key(
-    database: Database, key_id: str, *, overlap: timedelta, pepper: bytes, now: datetime
-) -> NewKey:
-    """Make a key's successor and let the old one end after the overlap."""
-    return await database.atomically(
-        lambda block: rotate_key_within(block, key_id, overlap=overlap, pepper=pepper, now=now)
-    )
-
-
-async def rotate_key_within(
     block: Connection,
     key_id: str,
     *,
@@ -279,7 +270,7 @@ async def rotate_key_within(
     now: datetime,
     created_by: str = "",
 ) -> NewKey:
-    """Make a key's successor, in the caller's atomic block."""
+    """Make a key's successor and let the old one end after the overlap, in an atomic block."""
     old = _known(await key_store.lock_key(block, key_id), key_id)
     if old.replaced_by is not None:
         raise KeyReplacedError(key_id, old.replaced_by)

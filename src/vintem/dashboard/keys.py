@@ -166,7 +166,7 @@ async def rotate(key_type: KeyType, visit: Visit) -> Answer:
         return _rotate_page(visit, key, form, errors)
 
     async def write(block: Connection) -> None:
-        made = await companies.rotate_key_within(
+        made = await companies.rotate_key(
             block,
             key.key_id,
             overlap=overlap,

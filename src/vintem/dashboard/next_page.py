@@ -19,6 +19,9 @@ async def leave(
 
 async def take(visit: Visit, *, place: str = "") -> str | None:
     """Read what was left for this page, or nothing: a page that is loaded again finds nothing."""
+    if visit.call.method == "HEAD":
+        # Whoever asks for the headers alone has not seen it.
+        return None
     where = f"{visit.environment} {place}"
     return await members.take_for_next_page(
         visit.resources.database, visit.resources.sealer, visit.member, place=where

@@ -44,7 +44,7 @@ LISTED_MAX: Final = 1_000
 COUNTED_USES_MAX: Final = 100
 
 RulesWitness = Callable[[Connection], Awaitable[None]]
-"""Writes down who changed the rules, in the commit that changes them."""
+"""Writes down who changed the rules or used the switch, in the commit that does it."""
 
 _destinations: Final[msgspec.json.Decoder[Destination]] = msgspec.json.Decoder(type=Destination)
 
@@ -202,6 +202,7 @@ async def pause(
     decided_by: str,
     reason: str,
     now: datetime,
+    witness: RulesWitness | None = None,
 ) -> None:
     """Stop the withdrawals of a company, or of all when none is named; or let them go on."""
 
@@ -214,6 +215,8 @@ async def pause(
         owner = PLATFORM if company_id is None else company_id
         decision = Decision(owner, WITHDRAWALS, kind, decided_by, reason, now)
         await decision_store.insert_decision(block, decision)
+        if witness is not None:
+            await witness(block)
 
     await database.atomically(switch)
 
