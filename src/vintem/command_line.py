@@ -45,6 +45,7 @@ EXAMPLES_KEY: Final = "VINTEM_KEY"
 """Where the examples of the documents keep a caller's key."""
 
 TABLE_COLUMNS_MAX: Final = 1_000
+ACTOR_CHARACTERS_MAX: Final = 100
 SILENT_SECONDS_MAX: Final = 2.0
 # A last attempt that begins before this is over may take three seconds more.
 PATIENCE_SECONDS: Final = 7.0
@@ -155,7 +156,8 @@ def operator_act(
     company_id: int, action: str, target_type: str, target_id: str, *, by: str | None = None
 ) -> Act:
     """Say what is done by a command, for the trail of a company."""
-    user = by or getpass.getuser()
+    # It is found by its name, and an index holds no name of any length.
+    user = (by or getpass.getuser())[:ACTOR_CHARACTERS_MAX]
     return Act(
         company_id=company_id,
         environment="",

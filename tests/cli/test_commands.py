@@ -330,7 +330,7 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
     made = await new_key(database, tenant.company.company_id, environment=Environment.LIVE)
     live_key = made.record.key_id
     rules = ("--daily-cents", "70000", "--by", "ana")
-    why = ("--reason", "a doubt", "--by", "ana")
+    why = ("--reason", "a doubt", "--by")
     done = {
         "limits.changed": ("company", "set-limits", company, "--requests-per-minute", "7"),
         "company.suspended": ("company", "suspend", company),
@@ -339,8 +339,8 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
         "key.created": ("key", "create", company, "--type", "sk", "--environment", "live"),
         "key.rotated": ("key", "rotate", live_key, "--overlap", "1h"),
         "withdrawal_rules.changed": ("company", "set-withdrawal-rules", company, *rules),
-        "withdrawal_rules.paused": ("company", "pause-withdrawals", company, *why),
-        "withdrawal_rules.resumed": ("company", "resume-withdrawals", company, *why),
+        "withdrawal_rules.paused": ("company", "pause-withdrawals", company, *why, "ana"),
+        "withdrawal_rules.resumed": ("company", "resume-withdrawals", company, *why, "a" * 9_000),
     }
     for words in done.values():
         said = await vintem(*words, settings=on_database)
@@ -350,7 +350,7 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
     )
     assert [act.action for act in reversed(acts)] == list(done)
     assert {act.actor_kind for act in acts} == {ActorKind.OPERATOR}
-    assert [act.actor_id for act in acts[:3]] == ["ana"] * 3
+    assert [act.actor_id for act in acts[:3]] == ["a" * 100, "ana", "ana"]
     assert [act.reason for act in acts[:2]] == ["a doubt"] * 2
     written = "".join(act.after for act in acts)
     assert '"requests_per_minute":7' in written

@@ -9,13 +9,13 @@ import msgspec
 from vintem.api.call import Answer
 from vintem.api.webhook_shapes import EVENT_KINDS
 from vintem.dashboard.answers import go, page
-from vintem.dashboard.asked import period_of
+from vintem.dashboard.asked import cursor_of, period_of
 from vintem.dashboard.forms import Form
 from vintem.dashboard.page import Page, sent, shown
 from vintem.dashboard.visit import Visit
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
-from vintem.kit.paging import PAGE_SIZE_MAX, Cursor, PageRequest, decode_cursor
+from vintem.kit.paging import PAGE_SIZE_MAX, PageRequest
 from vintem.members.model import Permission
 from vintem.runtime.db import Connection
 from vintem.trail import service as trail
@@ -226,12 +226,6 @@ def _given(asked: Asked) -> dict[str, str]:
 
 def _search(visit: Visit, asked: Asked) -> Search:
     """Read a filter; what makes no sense asks for nothing."""
-    cursor: Cursor | None = None
-    if asked.after:
-        try:
-            cursor = decode_cursor(asked.after)
-        except ValueError:
-            cursor = None
     since, until = period_of(asked.since, asked.until)
     return Search(
         sought=Sought(asked.status) if asked.status in set(Sought) else None,
@@ -239,7 +233,7 @@ def _search(visit: Visit, asked: Asked) -> Search:
         endpoint_id=asked.endpoint,
         since=since,
         until=until,
-        cursor=cursor,
+        cursor=cursor_of(asked.after),
     )
 
 
