@@ -145,8 +145,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._trailer_bytes += len(data)
             if self._trailer_bytes > TRAILER_BYTES_MAX:
                 self._refuse(ErrorCode.PAYLOAD_TOO_LARGE, TRAILERS_TOO_LARGE)
+        # Most heads arrive whole, and need no timer of their own.
         has_timer = self._timer is not None or self.timeout_keep_alive_task is not None
-        if not has_timer and self._is_answered and not self._is_refused:
+        is_awaited = self._is_in_head or self._is_answered
+        if is_awaited and not has_timer and not self._is_refused:
             self._start_timer()
         return b""
 
@@ -170,7 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_after_chunk_size = False
         self._head_bytes = -1
         self._trailer_bytes = 0
-        self._start_timer()
+        self._stop_timer()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -42,7 +42,7 @@ from vintem.api.headers import (
 from vintem.api.request_note import note_request
 from vintem.api.router import MethodNotAllowed, Router
 from vintem.companies.model import WINDOW_SECONDS, Caller, LimitGroup
-from vintem.kit.clock import public_time
+from vintem.kit.clock import public_time, utc_text
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id, new_request_id
 from vintem.kit.intent import Intent, IntentReused, IntentSource, fingerprint, is_client_key
@@ -474,7 +474,7 @@ class Exchange:
         caller, decision = call.caller, self.decision
         logs.write_access(
             logs.AccessLine(
-                time=logs.log_time(call.now),
+                time=utc_text(call.now),
                 level=logs.level_of(status, is_quiet=bool(self.route and self.route.is_quiet)),
                 event="call",
                 method=method,

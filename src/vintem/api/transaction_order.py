@@ -155,7 +155,12 @@ async def prepare(
     digest = document_digest(sealer, caller.company_id, document.number)
     new = NewTransaction(transaction, order.external_ref, digest)
     creation = Creation(
-        new, record, call.correlation_id, part.card_token_digest, charge=part.charge
+        new,
+        record,
+        call.correlation_id,
+        part.card_token_digest,
+        charge=part.charge,
+        postback_url=order.postback_url,
     )
     return creation, document
 

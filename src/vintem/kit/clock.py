@@ -29,18 +29,34 @@ def utc_now() -> datetime:
 
 def public_time(moment: datetime) -> PublicTime:
     """Write a moment as Brasilia wall clock with a trailing Z, milliseconds truncated."""
-    assert moment.tzinfo is not None, "a moment without a zone has no public time"
+    second, ending = _second_and_ending(moment)
+    return PublicTime(_brasilia_text(second) + ending)
+
+
+def utc_text(moment: datetime) -> str:
+    """Write a moment as true UTC, milliseconds truncated, as machines compare it."""
+    second, ending = _second_and_ending(moment)
+    return _utc_text(second) + ending
+
+
+def _second_and_ending(moment: datetime) -> tuple[int, str]:
+    assert moment.tzinfo is not None, "a moment without a zone is no moment"
     since = moment - _EPOCH
     second = since.days * _DAY_SECONDS + since.seconds
-    return PublicTime(_second_text(second) + _MILLISECOND_ENDINGS[since.microseconds // 1_000])
+    return second, _MILLISECOND_ENDINGS[since.microseconds // 1_000]
 
 
 # An answer repeats few distinct seconds, and looking the zone's offset up costs far more than the
 # rest. Keyed by the count of seconds, because datetimes that differ only in fold compare equal.
 @lru_cache(maxsize=_SECOND_TEXTS_MAX)
-def _second_text(second: int) -> str:
+def _brasilia_text(second: int) -> str:
     local = (_EPOCH + timedelta(seconds=second)).astimezone(BUSINESS_ZONE)
     return local.replace(tzinfo=None).isoformat()
+
+
+@lru_cache(maxsize=_SECOND_TEXTS_MAX)
+def _utc_text(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat()
 
 
 def parse_public_time(text: str) -> datetime:

@@ -92,8 +92,9 @@ class Posting(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse to exist unbalanced."""
-        assert sum(leg.amount for leg in self.legs) == 0, "a posting adds up to zero"
-        assert all(leg.amount for leg in self.legs), "every leg moves something"
+        amounts = [leg.amount for leg in self.legs]
+        assert sum(amounts) == 0, "a posting adds up to zero"
+        assert all(amounts), "every leg moves something"
         assert 2 <= len({leg.account for leg in self.legs}) == len(self.legs), "each account once"
 
 

@@ -8,14 +8,13 @@ import sys
 import traceback
 from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final, TextIO
 
 import asyncpg
 import msgspec
 import structlog
 
-from vintem.kit.clock import utc_now
+from vintem.kit.clock import utc_now, utc_text
 
 log = structlog.get_logger()
 
@@ -312,13 +311,8 @@ def _render_json(_logger: object, _method: str, event: MutableMapping[str, objec
 def _add_time(
     _logger: object, _method: str, event: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:
-    event["time"] = log_time(utc_now())
+    event["time"] = utc_text(utc_now())
     return event
-
-
-def log_time(moment: datetime) -> str:
-    """A log line's moment: true UTC, as machines compare it."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _is_secret_name(name: str) -> bool:

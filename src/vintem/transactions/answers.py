@@ -18,9 +18,9 @@ from vintem.providers.port import (
 from vintem.runtime.db import Connection
 from vintem.transactions import following, moves, request_store
 from vintem.transactions.model import Status, StatusReason, Transaction, capture_of
-from vintem.transactions.record import details_with_answer, record_of
+from vintem.transactions.record import details_with_answer, record_and_postback
 from vintem.webhooks import service as webhooks
-from vintem.webhooks.model import Change, postback_url_in
+from vintem.webhooks.model import Change
 
 
 async def answer_first(
@@ -97,6 +97,7 @@ def _refused_reason(answer: FirstAnswer) -> Mapping[str, str] | None:
 
 
 def _first_change(transaction: Transaction, correlation_id: str, now: datetime) -> Change:
+    record, postback_url = record_and_postback(transaction, ())
     return Change(
         company_id=transaction.company_id,
         environment=transaction.environment,
@@ -106,9 +107,9 @@ def _first_change(transaction: Transaction, correlation_id: str, now: datetime) 
         status=transaction.status,
         previous_status=None,
         is_first_time=True,
-        data=record_of(transaction, ()),
+        data=record,
         at=now,
         correlation_id=correlation_id,
         idempotency_key=transaction.idempotency_key,
-        postback_url=postback_url_in(transaction.details),
+        postback_url=postback_url,
     )

@@ -19,7 +19,7 @@ from vintem.transactions.model import (
     capture_of,
 )
 from vintem.transactions.moves import change_of, is_payable, paid_by, pay
-from vintem.webhooks.model import Change, event_of, postback_url_in
+from vintem.webhooks.model import Change, event_of
 
 
 class Creation(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +32,8 @@ class Creation(msgspec.Struct, frozen=True, gc=False):
     """The card token that is used up by it."""
     charge: Charge | None = None
     """What its acquirer must be asked, where there is one."""
+    postback_url: str | None = None
+    """Who hears of it beside the company's endpoints."""
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
@@ -119,7 +121,7 @@ def _creation_change(creation: Creation) -> Change:
         at=transaction.created_at,
         correlation_id=creation.correlation_id,
         idempotency_key=transaction.idempotency_key,
-        postback_url=postback_url_in(transaction.details),
+        postback_url=creation.postback_url,
     )
 
 

@@ -23,7 +23,7 @@ from vintem.transactions.model import (
     capture_of,
     check_refund,
 )
-from vintem.transactions.record import record_of, refund_record
+from vintem.transactions.record import record_and_postback, refund_record
 from vintem.webhooks import service as webhooks
 from vintem.webhooks.model import Change, postback_url_in
 
@@ -391,6 +391,7 @@ def change_of(
     now: datetime,
 ) -> Change:
     """Say what happened to a payment."""
+    record, postback_url = record_and_postback(transaction, refunds)
     return Change(
         company_id=transaction.company_id,
         environment=transaction.environment,
@@ -400,10 +401,10 @@ def change_of(
         status=transaction.status,
         previous_status=was,
         is_first_time=is_first_time,
-        data=record_of(transaction, refunds),
+        data=record,
         at=now,
         idempotency_key=transaction.idempotency_key,
-        postback_url=postback_url_in(transaction.details),
+        postback_url=postback_url,
     )
 
 

@@ -11,6 +11,61 @@ from vintem.transactions.model import Refund, Transaction
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(type=dict[str, Any]).decode
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _ShownPix(msgspec.Struct, rename="camel"):
+    """The part of a record that says how it is paid by PIX."""
+
+    qr_code: msgspec.Raw
+    qr_code_image: msgspec.Raw
+    txid: msgspec.Raw
+    end_to_end_id: str | None
+    expires_at: msgspec.Raw
+
+
+class _Shown(msgspec.Struct, rename="camel"):
+    """A record, every field of it in its place; what never changes is copied without being read."""
+
+    id: msgspec.Raw = _NULL
+    company_id: msgspec.Raw = _NULL
+    environment: msgspec.Raw = _NULL
+    status: str = ""
+    status_reason: str | None = None
+    amount: msgspec.Raw = _NULL
+    currency: msgspec.Raw = _NULL
+    payment_method: msgspec.Raw = _NULL
+    installments: msgspec.Raw = _NULL
+    installment_amount: msgspec.Raw = _NULL
+    interest_amount: msgspec.Raw = _NULL
+    fee: msgspec.Raw = _NULL
+    net_amount: msgspec.Raw = _NULL
+    refunded_amount: int = 0
+    customer: msgspec.Raw = _NULL
+    items: msgspec.Raw = _NULL
+    shipping: msgspec.Raw = _NULL
+    external_ref: msgspec.Raw = _NULL
+    description: msgspec.Raw = _NULL
+    metadata: msgspec.Raw = _NULL
+    postback_url: str | None = None
+    pix: _ShownPix | None = None
+    boleto: msgspec.Raw = _NULL
+    card: msgspec.Raw = _NULL
+    refused_reason: msgspec.Raw = _NULL
+    refunds: Sequence[Mapping[str, object]] = ()
+    checkout_session_id: msgspec.Raw = _NULL
+    created_at: msgspec.Raw = _NULL
+    updated_at: str = ""
+    paid_at: str | None = None
+    expires_at: str | None = None
+    cancelled_at: str | None = None
+    refunded_at: str | None = None
+    pix_qr_code: msgspec.Raw = _NULL
+    pix_qr_code_image: msgspec.Raw = _NULL
+    boleto_url: msgspec.Raw = _NULL
+
+
+_decode_shown: Final = msgspec.json.Decoder(type=_Shown).decode
 
 
 def refund_record(refund: Refund) -> dict[str, object]:
@@ -30,23 +85,36 @@ def record_of(
     transaction: Transaction, refunds: Sequence[Refund], *, document: str | None = None
 ) -> bytes:
     """Show a payment as it stands; the buyer's document only to whoever may read it whole."""
-    shown = _decode(transaction.details)
-    shown.update(
-        status=transaction.status,
-        statusReason=transaction.status_reason,
-        refundedAmount=transaction.refunded_amount,
-        refunds=[refund_record(refund) for refund in refunds],
-        updatedAt=public_time(transaction.updated_at),
-        paidAt=_time(transaction.paid_at),
-        expiresAt=_time(transaction.expires_at),
-        cancelledAt=_time(transaction.cancelled_at),
-        refundedAt=_time(transaction.refunded_at),
-    )
-    if shown["pix"] is not None:
-        shown["pix"]["endToEndId"] = transaction.end_to_end_id
+    shown = _shown(transaction, refunds)
     if document is not None:
-        shown["customer"]["document"]["number"] = document
+        customer = _decode(shown.customer)
+        customer["document"]["number"] = document
+        shown.customer = msgspec.Raw(_encode(customer))
     return _encode(shown)
+
+
+def record_and_postback(
+    transaction: Transaction, refunds: Sequence[Refund]
+) -> tuple[bytes, str | None]:
+    """Show a payment as it stands, and who hears of it beside the company's endpoints."""
+    shown = _shown(transaction, refunds)
+    return _encode(shown), shown.postback_url
+
+
+def _shown(transaction: Transaction, refunds: Sequence[Refund]) -> _Shown:
+    shown = _decode_shown(transaction.details)
+    shown.status = transaction.status
+    shown.status_reason = transaction.status_reason
+    shown.refunded_amount = transaction.refunded_amount
+    shown.refunds = [refund_record(refund) for refund in refunds]
+    shown.updated_at = public_time(transaction.updated_at)
+    shown.paid_at = _time(transaction.paid_at)
+    shown.expires_at = _time(transaction.expires_at)
+    shown.cancelled_at = _time(transaction.cancelled_at)
+    shown.refunded_at = _time(transaction.refunded_at)
+    if shown.pix is not None:
+        shown.pix.end_to_end_id = transaction.end_to_end_id
+    return shown
 
 
 def details_with_answer(
