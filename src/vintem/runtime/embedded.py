@@ -65,11 +65,11 @@ SETTINGS = {
     "shared_buffers": "128MB",
     # The wheel's PostgreSQL is built without lz4; pglz took a third of a busy server's time.
     "wal_compression": "off",
-    # After a crash at most these five minutes, or about this gigabyte, are replayed.
+    # After a crash at most these five minutes, or about half of these gigabytes, are replayed.
     "checkpoint_timeout": "5min",
-    "max_wal_size": "1GB",
+    "max_wal_size": "3GB",
     # Files of the log are used again: to make one while many wait for a commit takes 30 ms.
-    "min_wal_size": "1GB",
+    "min_wal_size": "3GB",
     # Our queries are short; compiling them costs more than it saves.
     "jit": "off",
     "timezone": "UTC",
