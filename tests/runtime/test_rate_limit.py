@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 import pytest
@@ -222,11 +222,11 @@ async def admit_shared(
     db: Connection, company: int, *, limit: int, length_ms: int, key_id: str = "key"
 ) -> SharedDecision:
     row = await db.fetchrow(
-        "select * from admit_calls($1, $2, 'requests', $3, $4, 1)",
-        company,
-        key_id,
-        limit,
-        timedelta(milliseconds=length_ms),
+        "select * from admit_calls($1, $2, '{requests}', $3, $4, '{1}')",
+        [company],
+        [key_id],
+        [limit],
+        [length_ms / 1_000],
     )
     assert row is not None
     return SharedDecision(
@@ -306,6 +306,20 @@ async def test_calls_decided_together_are_decided_as_if_one_came_after_the_other
         await assert_windows_are_whole(database)
         await asyncio.sleep(dice.choice([0, 0.05, 0.2]))
     assert outcomes == {(True, True), (True, False), (False, False)}
+
+
+async def test_of_calls_decided_together_the_last_one_knows_the_limit(
+    database: Database, shared_limiter: MakeLimiter, company: int
+) -> None:
+    limiter = shared_limiter()
+    before, after = (Window(company, "key", "requests", limit, 60) for limit in (9, 2))
+    decisions = await asyncio.gather(*(limiter.admit(each) for each in (before, before, after)))
+    assert [(one.admitted, one.limit, one.remaining) for one in decisions] == [
+        (True, 2, 1),
+        (True, 2, 0),
+        (False, 2, 0),
+    ]
+    await assert_windows_are_whole(database)
 
 
 async def hammer(

@@ -154,7 +154,7 @@ class SharedLimiter:
         self._calls = GroupCommit[Window, Decision](
             database,
             _admit_many,
-            sort_key=lambda window: (window.company_id, window.key_id, window.group),
+            sort_key=_window_order,
             # One that takes all who wait: a second would hold windows that the first waits for.
             flushers=1,
             rows_max=CALLS_AT_ONCE_MAX,
@@ -190,20 +190,20 @@ class SharedLimiter:
         await self._calls.close()
 
 
+def _window_order(window: Window) -> tuple[int, str, str]:
+    return (window.company_id, window.key_id, window.group)
+
+
 async def _admit_many(db: Connection, calls: Sequence[Window]) -> Sequence[Decision]:
-    """Decide calls that are sorted by their windows; those of one window are decided together."""
-    together = [(window, len(list(same))) for window, same in groupby(calls)]
+    """Decide calls that are sorted by their windows; those of one window are decided together.
+
+    Where a window's limit has just been changed, all are decided by that of the call that came
+    last.
+    """
+    by_window = [list(same) for _, same in groupby(calls, key=_window_order)]
+    together = [(same[-1], len(same)) for same in by_window]
     rows = await db.fetch(
-        """
-        select d.admitted, d.decided_at, d.remaining, d.next_at
-        from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-            with ordinality as c (company_id, key_id, group_name, max_calls, seconds, calls, number)
-        cross join lateral admit_calls(
-            c.company_id, c.key_id, c.group_name, c.max_calls, make_interval(secs => c.seconds),
-            c.calls
-        ) as d
-        order by c.number
-        """,
+        "select * from admit_calls($1, $2, $3, $4, $5, $6)",
         [window.company_id for window, _ in together],
         [window.key_id for window, _ in together],
         [window.group for window, _ in together],
