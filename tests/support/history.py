@@ -48,8 +48,6 @@ async def write_histories(database: Database, histories: Mapping[Shop, int]) -> 
                 await write_history(block, shop.scope.company_id, rows)
     connection = await asyncpg.connect(database.url)
     try:
-        # Every page is written to the log once more; to make it small takes longer than the rest.
-        await connection.execute("set wal_compression = off")
         await connection.execute(f"vacuum (analyze) {', '.join(TABLES)}")
         await connection.execute("checkpoint")
     finally:
@@ -226,6 +224,5 @@ async def without_indexes(database: Database) -> AsyncIterator[None]:
     yield
     async with database.patient() as block:
         await block.execute("set local maintenance_work_mem = '256MB'")
-        await block.execute("set local wal_compression = off")
         for row in rows:
             await block.execute(row["made"])

@@ -1,7 +1,9 @@
 """Finding the caller of a key at once: known keys in memory, checked again every two seconds."""
 
 import asyncio
+import hashlib
 import math
+import secrets
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +27,7 @@ KNOWN_KEYS_MAX: Final = 50_000
 
 @dataclass(slots=True)
 class _Known:
+    digest: bytes
     caller: Caller
     checked_at: float
     used_at: float
@@ -37,12 +40,14 @@ class Keyring:
     def __init__(self, database: Database, *, pepper: bytes) -> None:
         self._database = database
         self._pepper = pepper
+        # Under names of this process's own: they are made in a third of the time of a digest.
         self._known: dict[bytes, _Known] = {}
+        self._naming_secret = secrets.token_bytes(32)
         self._lookups: dict[bytes, asyncio.Task[Caller | None]] = {}
 
     def find_known(self, key: bytes) -> Caller | None:
         """Find the caller of a key checked moments ago, without waiting for anything."""
-        known = self._known.get(keys.digest(key, pepper=self._pepper))
+        known = self._known.get(self._name_of(key))
         if known is None:
             return None
         now = time.monotonic()
@@ -53,25 +58,30 @@ class Keyring:
 
     async def find(self, key: bytes) -> Caller | None:
         """Find the caller of a key in the database; unknown, revoked and ended look the same."""
-        digest = keys.digest(key, pepper=self._pepper)
+        name = self._name_of(key)
         # Calls that arrive together with a key nobody has seen lately ask the database once.
-        lookup = self._lookups.get(digest)
+        lookup = self._lookups.get(name)
         if lookup is None:
-            lookup = self._lookups[digest] = asyncio.create_task(self._look_up(digest))
-            lookup.add_done_callback(lambda _: self._lookups.pop(digest, None))
+            digest = keys.digest(key, pepper=self._pepper)
+            lookup = self._lookups[name] = asyncio.create_task(self._look_up(name, digest))
+            lookup.add_done_callback(lambda _: self._lookups.pop(name, None))
         return await asyncio.shield(lookup)
 
-    async def _look_up(self, digest: bytes) -> Caller | None:
+    async def _look_up(self, name: bytes, digest: bytes) -> Caller | None:
         asked_at = time.monotonic()
         found = await store.find_callers(self._database, [digest], now=utc_now())
         caller = found.get(digest)
         if caller is None:
-            self._known.pop(digest, None)
+            self._known.pop(name, None)
             return None
-        if digest in self._known or len(self._known) < KNOWN_KEYS_MAX:
-            touched_at = self._known[digest].touched_at if digest in self._known else -math.inf
-            self._known[digest] = _Known(caller, asked_at, asked_at, touched_at)
+        if name in self._known or len(self._known) < KNOWN_KEYS_MAX:
+            touched_at = self._known[name].touched_at if name in self._known else -math.inf
+            self._known[name] = _Known(digest, caller, asked_at, asked_at, touched_at)
         return caller
+
+    def _name_of(self, key: bytes) -> bytes:
+        """What a key is remembered by, so that none stays in memory itself."""
+        return hashlib.blake2b(key, key=self._naming_secret).digest()
 
     async def keep_fresh(self) -> None:
         """Until cancelled: check every known key again, and note which were used."""
@@ -90,17 +100,17 @@ class Keyring:
         """Check all known keys with one statement and forget those that no longer work."""
         asked_at = time.monotonic()
         digests = [
-            digest
-            for digest, known in self._known.items()
+            known.digest
+            for known in self._known.values()
             if asked_at - known.used_at < FORGET_SECONDS
         ]
         found = await store.find_callers(self._database, digests, now=utc_now()) if digests else {}
-        for digest, known in list(self._known.items()):
-            caller = found.get(digest)
+        for name, known in list(self._known.items()):
+            caller = found.get(known.digest)
             if caller is not None:
                 known.caller, known.checked_at = caller, asked_at
             elif known.checked_at < asked_at:
-                del self._known[digest]
+                del self._known[name]
 
     async def note_use(self) -> None:
         """Write when keys were last used, at most once a minute a key."""

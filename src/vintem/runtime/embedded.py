@@ -62,7 +62,7 @@ SETTINGS = {
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "max_connections": "200",
-    "shared_buffers": "128MB",
+    "shared_buffers": "256MB",
     # The wheel's PostgreSQL is built without lz4; pglz took a third of a busy server's time.
     "wal_compression": "off",
     # After a crash at most these five minutes, or about half of these gigabytes, are replayed.
