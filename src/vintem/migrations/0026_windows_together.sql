@@ -95,11 +95,18 @@ begin
         from decided d where d.fit > 0
     ),
     gone as (
-        -- Those that have left are deleted some at a time.
-        delete from rate_call r using decided d
-        where d.fit > 0 and d.begins_with / 32 > d.first_call / 32
-            and r.company_id = d.company_id and r.key_id = d.key_id
-            and r.group_name = d.group_name and r.call < d.begins_with
+        -- Those that have left are deleted some at a time. They are looked up window by window: a
+        -- join that is planned while the table is small would read all of it for ever.
+        delete from rate_call where ctid = any (array(
+            select left_behind.place
+            from decided d cross join lateral (
+                select r.ctid as place from rate_call r
+                where r.company_id = d.company_id and r.key_id = d.key_id
+                    and r.group_name = d.group_name and r.call < d.begins_with
+                offset 0
+            ) as left_behind
+            where d.fit > 0 and d.begins_with / 32 > d.first_call / 32
+        ))
     ),
     told as (
         select d.*, greatest(d.max_calls - (d.last_call + d.fit - d.begins_with + 1), 0) as room
