@@ -20,7 +20,7 @@ import asyncpg
 
 from pipeline import VINTEM, free_port
 from vintem.companies import service as companies
-from vintem.companies.model import Environment, KeyType
+from vintem.companies.model import Environment, Fee, KeyType, Method, TermsChange
 from vintem.kit.clock import utc_now
 from vintem.runtime.db import Database
 from vintem.runtime.embedded import EmbeddedPostgres, installation
@@ -36,6 +36,11 @@ CONFIRM_BAR: Final = 1.0
 ONE_MERCHANT_BAR: Final = 3.0
 TAIL_BAR: Final = 2.0
 BASELINE_PER_SECOND_MAX: Final = 6_000
+# A fee of 0.99 % and the rest on the next business day: a confirmation books and schedules both.
+AMOUNT: Final = 12_345
+FEE: Final = 122
+FEE_BASIS_POINTS: Final = 99
+RELEASE_DAYS: Final = 1
 
 CREATE_LUA: Final = """
 local keys = {}
@@ -341,6 +346,11 @@ async def make_companies(data: Path) -> list[str]:
             transactions_per_second=1_000_000,
             requests_per_minute=10_000_000,
         )
+        fee = Fee(Method.PIX, fixed_cents=0, percent_basis_points=FEE_BASIS_POINTS)
+        await companies.set_fee(database, company.public_id, fee)
+        await companies.set_terms(
+            database, company.public_id, TermsChange(pix_release_days=RELEASE_DAYS)
+        )
         made = await companies.create_key(
             database,
             company.company_id,
@@ -367,7 +377,7 @@ t as (
     insert into transaction (company_id, transaction_id, environment, status, payment_method,
         amount, fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
         fingerprint, sequence, details, terms, created_at, updated_at, expires_at, due_at)
-    select company_id, id, 'test', 'pending', 'pix', 12345, 0, 1, 'order', sha256('d'),
+    select company_id, id, 'test', 'pending', 'pix', {AMOUNT}, {FEE}, 1, 'order', sha256('d'),
         sha256('d'), id, sha256('f'), 1, details, {sample.terms}, now(), now(),
         now() + interval '1 hour', now() + interval '1 hour' from d
     on conflict do nothing returning company_id, transaction_id
@@ -392,7 +402,7 @@ delete from transaction where transaction_id like 'tx_bench%';
 insert into transaction (company_id, transaction_id, environment, status, payment_method,
     amount, fee, installments, external_ref, document_digest, document_sealed, idempotency_key,
     fingerprint, sequence, details, terms, created_at, updated_at, expires_at, due_at)
-select {company}, id, 'test', 'pending', 'pix', 12345, 0, 1, 'order', sha256('d'),
+select {company}, id, 'test', 'pending', 'pix', {AMOUNT}, {FEE}, 1, 'order', sha256('d'),
     sha256('d'), id, sha256('f'), 1, {sample.details}, {sample.terms}, now(), now(),
     now() + interval '1 hour', now() + interval '1 hour'
 from generate_series(0, {PGBENCH_CLIENTS - 1}) as client, generate_series(1, {rows}) as number,
@@ -401,7 +411,7 @@ from generate_series(0, {PGBENCH_CLIENTS - 1}) as client, generate_series(1, {ro
 
 
 def confirm_sql(sample: Sample, company: str, turn: str) -> str:
-    """One confirmation as one statement: status, history, event, posting and balance."""
+    """One confirmation as one statement: status, history, event, posting, balance and release."""
     return f"""
 \\set number :number + 1
 \\set company {company}
@@ -426,15 +436,27 @@ e as (
         'test', {sample.event}, now() from t
 ),
 a as (
-    update account a set balance = a.balance + 12345, version = a.version + 1 from t
-    where a.company_id = t.company_id and a.environment = 'test' and a.code = 'available'
-    returning a.company_id, a.balance, a.version
+    update account a set balance = a.balance + {AMOUNT - FEE}, version = a.version + 1 from t
+    where a.company_id = t.company_id and a.environment = 'test' and a.code = 'release'
+    returning a.company_id, a.version
+),
+p as (
+    insert into posting (company_id, environment, kind, reference, codes, amounts, versions,
+        created_at)
+    select t.company_id, 'test', 'capture', t.transaction_id, array['bank', 'fee', 'release'],
+        array[-{AMOUNT}, {FEE}, {AMOUNT - FEE}], array[0, 0, a.version], now()
+    from t join a on a.company_id = t.company_id
+),
+s as (
+    insert into release_schedule (company_id, environment, transaction_id, account, part, due_on,
+        amount, open)
+    select company_id, 'test', transaction_id, 'release', 1, current_date + {RELEASE_DAYS},
+        {AMOUNT - FEE}, {AMOUNT - FEE} from t
 )
-insert into posting (company_id, environment, kind, reference, codes, amounts, versions,
-    available_amount, available_version, available_after, created_at)
-select t.company_id, 'test', 'capture', t.transaction_id, array['bank', 'available'],
-    array[-12345, 12345], array[0, a.version], 12345, a.version, a.balance, now()
-from t join a on a.company_id = t.company_id;
+insert into release_day (company_id, environment, account, due_on, waiting)
+select company_id, 'test', 'release', current_date + {RELEASE_DAYS}, {AMOUNT - FEE} from a
+on conflict (company_id, environment, account, due_on)
+    do update set waiting = release_day.waiting + excluded.waiting;
 """
 
 

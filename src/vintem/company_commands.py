@@ -33,6 +33,7 @@ from vintem.companies.model import (
     Fee,
     ImplicitProtection,
     Method,
+    TermsChange,
 )
 from vintem.kit.clock import utc_now
 from vintem.launch import require_pepper
@@ -45,9 +46,13 @@ from vintem.trail import service as trail
 from vintem.webhooks import service as webhooks
 
 FIXED_CENTS_MAX: Final = 9_999_999_999
+DAYS_MAX: Final = 365
 SHOWN_TOTAL_CENTS: Final = 10_000
 
 LimitOption = Annotated[int | None, typer.Option(min=1, max=LIMIT_MAX)]
+ReleaseDaysOption = Annotated[
+    int | None, typer.Option(min=0, max=DAYS_MAX, help="Days until the money is available.")
+]
 
 DocumentOption = Annotated[
     str | None, typer.Option(help="Its CPF or CNPJ, with or without the mask.")
@@ -267,6 +272,53 @@ def company_set_fee(
             str(each.fixed_cents),
             str(each.percent_basis_points),
         )
+    show(table)
+
+
+@company_app.command("set-terms")
+def company_set_terms(
+    company: CompanyId,
+    pix_release_days: ReleaseDaysOption = None,
+    boleto_release_days: ReleaseDaysOption = None,
+    card_release_days: ReleaseDaysOption = None,
+    reserve_basis_points: Annotated[
+        int | None,
+        typer.Option(min=0, max=10_000, help="Hundredths of a percent of each payment."),
+    ] = None,
+    reserve_days: Annotated[
+        int | None, typer.Option(min=1, max=DAYS_MAX, help="How long that part is held.")
+    ] = None,
+    dispute_fee_cents: Annotated[
+        int | None, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents a lost dispute.")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Set when a company's money is free and what is held back, for payments to come."""
+    change = TermsChange(
+        pix_release_days=pix_release_days,
+        boleto_release_days=boleto_release_days,
+        card_release_days=card_release_days,
+        reserve_basis_points=reserve_basis_points,
+        reserve_days=reserve_days,
+        dispute_fee_cents=dispute_fee_cents,
+    )
+    terms = with_database(
+        start(data=data),
+        lambda database, _: noting(
+            database,
+            company,
+            "terms.changed",
+            lambda block: companies.set_terms(block, company, change),
+            {name: value for name, value in asdict(change).items() if value is not None},
+        ),
+    )
+    table = Table("Agreed", "")
+    table.add_row("PIX is free after (days)", str(terms.pix_release_days))
+    table.add_row("Boleto is free after (business days)", str(terms.boleto_release_days))
+    table.add_row("Each card installment is free after (days)", str(terms.card_release_days))
+    table.add_row("Held in reserve (basis points)", str(terms.reserve_basis_points))
+    table.add_row("Reserve is held for (days)", str(terms.reserve_days))
+    table.add_row("A lost dispute costs (cents)", str(terms.dispute_fee_cents))
     show(table)
 
 

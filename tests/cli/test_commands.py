@@ -245,6 +245,7 @@ async def test_other_overlap_is_refused_with_the_allowed_ones(on_database: dict[
         ("company", "suspend", NO_COMPANY),
         ("company", "resume", NO_COMPANY),
         ("company", "set-fee", NO_COMPANY, "--method", "pix"),
+        ("company", "set-terms", NO_COMPANY, "--pix-release-days", "1"),
         ("company", "set-protection", NO_COMPANY, "--mode", "enforce"),
         ("company", "set-document", NO_COMPANY, "529.982.247-25"),
         ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "299"),
@@ -270,6 +271,11 @@ async def test_unknown_id_is_said_in_a_sentence(
         ("company", "set-limits", NO_COMPANY, "--requests-per-minute", "0"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "10000000000"),
         ("company", "set-fee", NO_COMPANY, "--method", "pix", "--fixed-cents", "-1"),
+        ("company", "set-terms", NO_COMPANY, "--pix-release-days", "366"),
+        ("company", "set-terms", NO_COMPANY, "--card-release-days", "-1"),
+        ("company", "set-terms", NO_COMPANY, "--reserve-basis-points", "10001"),
+        ("company", "set-terms", NO_COMPANY, "--reserve-days", "0"),
+        ("company", "set-terms", NO_COMPANY, "--dispute-fee-cents", "10000000000"),
         ("company", "set-protection", NO_COMPANY, "--mode", "on"),
         ("company", "set-interest", NO_COMPANY),
         ("company", "set-interest", NO_COMPANY, "--monthly-basis-points", "-1"),
@@ -323,6 +329,23 @@ async def test_interest_is_set_and_shown_for_a_hundred_reais(
     assert (kept["rate"], kept["free"], kept["most"]) == (299, 2, 3)
 
 
+async def test_terms_that_are_given_are_set_and_all_are_shown(
+    database: Database, tenant: Tenant, on_database: dict[str, str]
+) -> None:
+    words = ("company", "set-terms", tenant.company.public_id)
+    first = ("--pix-release-days", "2", "--reserve-basis-points", "500", "--reserve-days", "60")
+    assert (await vintem(*words, *first, settings=on_database)).status == 0
+    second = ("--boleto-release-days", "0", "--card-release-days", "14")
+    said = await vintem(*words, *second, "--dispute-fee-cents", "3000", settings=on_database)
+    assert said.status == 0, said.text
+    shown = [found[0] for line in said.out.splitlines() if (found := re.findall(r"\d+", line))]
+    assert shown == ["2", "0", "14", "500", "60", "3000"]
+    terms = (await companies.find_payee(database, tenant.company.company_id, "test")).terms
+    assert (terms.pix_release_days, terms.boleto_release_days) == (2, 0)
+    assert (terms.card_release_days, terms.dispute_fee_cents) == (14, 3_000)
+    assert (terms.reserve_basis_points, terms.reserve_days) == (500, 60)
+
+
 async def test_what_an_operator_does_to_a_company_is_in_its_trail(
     database: Database, tenant: Tenant, on_database: dict[str, str]
 ) -> None:
@@ -335,6 +358,7 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
         "limits.changed": ("company", "set-limits", company, "--requests-per-minute", "7"),
         "company.suspended": ("company", "suspend", company),
         "fees.changed": ("company", "set-fee", company, "--method", "pix", "--fixed-cents", "9"),
+        "terms.changed": ("company", "set-terms", company, "--reserve-basis-points", "500"),
         "company.changed": ("company", "set-document", company, "529.982.247-25"),
         "key.created": ("key", "create", company, "--type", "sk", "--environment", "live"),
         "key.rotated": ("key", "rotate", live_key, "--overlap", "1h"),
@@ -354,6 +378,7 @@ async def test_what_an_operator_does_to_a_company_is_in_its_trail(
     assert [act.reason for act in acts[:2]] == ["a doubt"] * 2
     written = "".join(act.after for act in acts)
     assert '"requests_per_minute":7' in written
+    assert '{"reserve_basis_points":500}' in written
     assert '"daily_cents_max":70000' in written
     assert "52998224725" not in written
     assert "sk_live" not in written

@@ -365,7 +365,6 @@ async def test_every_acknowledged_row_exists_once_though_the_flushers_are_killed
 ) -> None:
     pids: set[int] = set()
     kills = 0
-    ends_at = time.monotonic() + 2.0
     numbers = itertools.count()
 
     async def slow_write_many(connection: Connection, rows: Sequence[NewRow]) -> Sequence[Written]:
@@ -377,7 +376,7 @@ async def test_every_acknowledged_row_exists_once_though_the_flushers_are_killed
 
     async def kill() -> None:
         nonlocal kills
-        while time.monotonic() < ends_at:
+        while kills < 60:
             await asyncio.sleep(0.02)
             kills += await database.fetchval(
                 "select count(*) from unnest($1::int[]) pid where pg_terminate_backend(pid)",
@@ -387,17 +386,16 @@ async def test_every_acknowledged_row_exists_once_though_the_flushers_are_killed
 
     async def load(group: Group) -> list[tuple[str, int, Written]]:
         done = []
-        while time.monotonic() < ends_at:
+        while kills < 60:
             number = next(numbers)
             written = await group.write(NewRow(company, f"{number:06}", number))
             done.append((f"{number:06}", number, written))
         return done
 
-    async with group_of(database, slow_write_many) as group, asyncio.timeout(20):
+    async with group_of(database, slow_write_many) as group, asyncio.timeout(60):
         killing = asyncio.create_task(kill())
         done = await asyncio.gather(*(load(group) for _ in range(40)))
         await killing
-    assert kills >= 20
     acknowledged = {key: number for part in done for key, number, _ in part}
     assert await stored(database, company) == acknowledged
     for part in done:

@@ -129,6 +129,18 @@ class CompanyTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class TermsChange:
+    """What is agreed anew with a company; what is left out stays."""
+
+    pix_release_days: int | None = None
+    boleto_release_days: int | None = None
+    card_release_days: int | None = None
+    reserve_basis_points: int | None = None
+    reserve_days: int | None = None
+    dispute_fee_cents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Storefront:
     """How a company shows itself to buyers, where its pages are, and how it lets them pay."""
 

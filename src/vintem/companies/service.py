@@ -11,6 +11,7 @@ from vintem.companies.model import (
     ApiKey,
     Caller,
     Company,
+    CompanyTerms,
     Environment,
     Fee,
     FeePlan,
@@ -19,6 +20,7 @@ from vintem.companies.model import (
     Limits,
     Network,
     Storefront,
+    TermsChange,
     WithdrawalPolicy,
     WithdrawalRules,
 )
@@ -172,6 +174,12 @@ async def set_fee(db: Connection, public_id: str, fee: Fee) -> FeePlan:
     company = await get_company(db, public_id)
     await store.upsert_fee(db, company.company_id, fee)
     return await fee_plan(db, company.company_id)
+
+
+async def set_terms(db: Connection, public_id: str, change: TermsChange) -> CompanyTerms:
+    """Change what is agreed about payments to come; running processes follow within 5 s."""
+    company = _known(await store.update_terms(db, public_id, change), public_id)
+    return (await store.find_payee(db, company.company_id, Environment.LIVE)).terms
 
 
 async def fee_plan(db: Connection, company_id: int) -> FeePlan:

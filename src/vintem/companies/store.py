@@ -17,6 +17,7 @@ from vintem.companies.model import (
     Limits,
     Method,
     Storefront,
+    TermsChange,
     WithdrawalPolicy,
     WithdrawalRules,
 )
@@ -154,6 +155,31 @@ async def update_card_interest(
         interest.monthly_rate_basis_points,
         interest.free_installments,
         interest.installments_max,
+    )
+    return None if row is None else _company(row)
+
+
+async def update_terms(db: Connection, public_id: str, change: TermsChange) -> Company | None:
+    """Change when a company's money is free, and what is held back, as far as given."""
+    row = await db.fetchrow(
+        """
+        update company set
+            pix_release_days = coalesce($2, pix_release_days),
+            boleto_release_days = coalesce($3, boleto_release_days),
+            card_release_days = coalesce($4, card_release_days),
+            reserve_basis_points = coalesce($5, reserve_basis_points),
+            reserve_days = coalesce($6, reserve_days),
+            dispute_fee_cents = coalesce($7, dispute_fee_cents)
+        where public_id = $1
+        returning *
+        """,
+        public_id,
+        change.pix_release_days,
+        change.boleto_release_days,
+        change.card_release_days,
+        change.reserve_basis_points,
+        change.reserve_days,
+        change.dispute_fee_cents,
     )
     return None if row is None else _company(row)
 
