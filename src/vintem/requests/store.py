@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import astuple
+
 from vintem.requests.model import CallFilter, LoggedCall, request_id_at
 from vintem.runtime.db import Connection, Row
 
@@ -20,26 +22,11 @@ async def insert_calls(db: Connection, calls: Sequence[LoggedCall]) -> None:
             company_id, environment, request_id, at, method, route, record_id, status, code,
             key_id, client_ip, correlation_id, microseconds, remaining, body
         )
-        select * from unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::text[],
-            $6::text[], $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[],
-            $12::text[], $13::bigint[], $14::bigint[], $15::text[])
+        select * from unnest($1::new_call[])
         on conflict do nothing
         """,
-        [each.company_id for each in calls],
-        [each.environment for each in calls],
-        [each.request_id for each in calls],
-        [each.at for each in calls],
-        [each.method for each in calls],
-        [each.route for each in calls],
-        [each.record_id for each in calls],
-        [each.status for each in calls],
-        [each.code for each in calls],
-        [each.key_id for each in calls],
-        [each.client_ip for each in calls],
-        [each.correlation_id for each in calls],
-        [each.microseconds for each in calls],
-        [each.remaining for each in calls],
-        [each.body for each in calls],
+        # In the order of the type, which knows nothing of the bytes that came.
+        [astuple(each)[:-1] for each in calls],
     )
 
 
