@@ -1,7 +1,9 @@
 -- Rows that are written together travel as one array of rows. With an array for each column the
 -- driver looks twice at every value before it sends it, and PostgreSQL calls a function a column.
 --
--- The order of what is in a type is the order in which the program names it.
+-- The order of what is in a type is the order in which the program names it. A type is never
+-- altered, for rows of a program that knows it as it was would be refused: one more column is a new
+-- type.
 
 -- A payment to be created, and the event that tells of it.
 create type new_payment as (
