@@ -21,7 +21,8 @@ from vintem.runtime.db import Database
 from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
-from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit, SharedLimiter
+from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit
+from vintem.runtime.shared_limits import SharedLimiter
 from vintem.settings import Settings, http_address, public_address
 from vintem.transactions import following
 from vintem.transactions.service import Transactions

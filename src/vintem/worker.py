@@ -20,7 +20,7 @@ from vintem.requests import service as requests
 from vintem.resources import Resources
 from vintem.runtime import metrics
 from vintem.runtime.db import DatabaseUnavailableError
-from vintem.runtime.rate_limit import forget_idle_windows
+from vintem.runtime.shared_limits import forget_idle_windows
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 from vintem.webhooks import dispatch as deliveries

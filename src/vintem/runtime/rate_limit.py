@@ -3,19 +3,14 @@
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from itertools import groupby
 from typing import Final, Protocol
 
 import msgspec
 
 from vintem.kit.clock import EpochSeconds
-from vintem.runtime.db import Connection, Database, Row
-from vintem.runtime.group_commit import GroupCommit
 
 NANOSECONDS: Final = 1_000_000_000
-CALLS_AT_ONCE_MAX: Final = 256
 
 
 class PublicLimit(StrEnum):
@@ -141,127 +136,3 @@ class MemoryLimiter:
             key for key, calls in self._calls.items() if not calls or calls[-1] < oldest_ns
         ]:
             del self._calls[key]
-
-
-class SharedLimiter:
-    """Windows that several processes count together in PostgreSQL.
-
-    Calls that arrive together share one statement, and those of one window one decision.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._calls = GroupCommit[Window, Decision](
-            database,
-            _admit_many,
-            sort_key=_window_order,
-            # One that takes all who wait: a second would hold windows that the first waits for.
-            flushers=1,
-            rows_max=CALLS_AT_ONCE_MAX,
-        )
-
-    async def admit(self, window: Window) -> Decision:
-        """Count the call if it fits; a refused call leaves no trace."""
-        return await self._calls.write(window)
-
-    async def count(self, window: Window) -> int:
-        """Say how many calls the window holds now."""
-        held: int = await self._database.fetchval(
-            """
-            select coalesce(sum(calls), 0)::bigint from rate_call
-            where company_id = $1 and key_id = $2 and group_name = $3
-                and admitted_at > clock_timestamp() - make_interval(secs => $4)
-            """,
-            window.company_id,
-            window.key_id,
-            window.group,
-            float(window.seconds),
-        )
-        return held
-
-    async def give_back(self, window: Window) -> None:
-        """Forget the last call that was counted, which is found not to count."""
-        await self._database.execute(
-            "select give_back_call($1, $2, $3)", window.company_id, window.key_id, window.group
-        )
-
-    async def close(self) -> None:
-        """Decide what is waiting, then stop."""
-        await self._calls.close()
-
-
-def _window_order(window: Window) -> tuple[int, str, str]:
-    return (window.company_id, window.key_id, window.group)
-
-
-async def _admit_many(db: Connection, calls: Sequence[Window]) -> Sequence[Decision]:
-    """Decide calls that are sorted by their windows; those of one window are decided together.
-
-    Where a window's limit has just been changed, all are decided by that of the call that came
-    last.
-    """
-    by_window = [list(same) for _, same in groupby(calls, key=_window_order)]
-    together = [(same[-1], len(same)) for same in by_window]
-    rows = await db.fetch(
-        "select * from admit_calls($1, $2, $3, $4, $5, $6)",
-        [window.company_id for window, _ in together],
-        [window.key_id for window, _ in together],
-        [window.group for window, _ in together],
-        [window.limit for window, _ in together],
-        [window.seconds for window, _ in together],
-        [count for _, count in together],
-    )
-    return [
-        decision
-        for (window, count), row in zip(together, rows, strict=True)
-        for decision in _decisions(window, count, row)
-    ]
-
-
-def _decisions(window: Window, count: int, row: Row) -> Iterator[Decision]:
-    """Say to each call of a window what was decided: the first ones are admitted."""
-    admitted, remaining = row["admitted"], row["remaining"]
-    decided_at, full_until = row["decided_at"].timestamp(), row["next_at"].timestamp()
-    for number in range(1, count + 1):
-        left = remaining + max(admitted - number, 0)
-        yield Decision(
-            admitted=number <= admitted,
-            limit=window.limit,
-            remaining=left,
-            decided_at=decided_at,
-            next_at=decided_at if left else full_until,
-        )
-
-
-async def forget_idle_windows(database: Database, *, company_id: int, idle_seconds: int) -> int:
-    """Delete a company's shared windows that nobody has called into for so long."""
-    async with database.atomic() as block:
-        # The windows are held before the calls are looked for: a call that was in flight meanwhile
-        # would otherwise stay behind, and its number would be taken when the window starts anew.
-        idle = await block.fetch(
-            """
-            select key_id, group_name from rate_window
-            where company_id = $1 and last_at < now() - make_interval(secs => $2)
-            order by key_id, group_name
-            for update
-            """,
-            company_id,
-            float(idle_seconds),
-        )
-        for statement in (
-            """
-            delete from rate_call c using unnest($2::text[], $3::text[]) idle (key_id, group_name)
-            where c.company_id = $1 and c.key_id = idle.key_id and c.group_name = idle.group_name
-            """,
-            """
-            delete from rate_window w using unnest($2::text[], $3::text[]) idle (key_id, group_name)
-            where w.company_id = $1 and w.key_id = idle.key_id and w.group_name = idle.group_name
-            """,
-        ):
-            await block.execute(
-                statement,
-                company_id,
-                [row["key_id"] for row in idle],
-                [row["group_name"] for row in idle],
-            )
-    return len(idle)
