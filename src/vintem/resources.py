@@ -18,7 +18,6 @@ from vintem.requests.service import RequestLog
 from vintem.runtime import failpoints
 from vintem.runtime.crypto import Sealer, derive
 from vintem.runtime.db import Database
-from vintem.runtime.group_commit import FLUSHERS
 from vintem.runtime.mail import Mail, MailServer, MailTls
 from vintem.runtime.outbound import Outbound
 from vintem.runtime.rate_limit import Limiter, MemoryLimiter, PublicLimit
@@ -92,8 +91,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         secret=callback_secret,
         faults=Faults(settings.simulator_seed, settings.simulator_faults),
     )
-    # Processes that share their limits share the machine: one group each at a time, a larger one.
-    transactions = Transactions(database, simulator, flushers=1 if shared_limits else FLUSHERS)
+    transactions = Transactions(database, simulator, shares_machine=shared_limits)
     balances = BalanceReader(database)
     sessions = SessionReader(database)
     outbound = Outbound()

@@ -119,7 +119,7 @@ begin
     ),
     decided as materialized (
         select c.*, f.fit, f.fit + c.untold as made,
-            c.kept + least(c.wanted, greatest(c.max_calls / 2 - c.used - f.fit, 0)) as taken
+            c.kept + least(c.wanted, greatest(c.max_calls / 4 - c.used - f.fit, 0)) as taken
         from counted c
         cross join lateral (
             select least(c.calls, greatest(c.max_calls - c.used, 0)) as fit

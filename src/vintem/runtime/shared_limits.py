@@ -25,11 +25,12 @@ CALLS_AT_ONCE_MAX: Final = 256
 # Of a limit at most this part, and for this part of the window: what one process holds another may
 # lack, and what it admits is told of so much later than it was made. Small limits have no part.
 AHEAD_PARTS: Final = 64
-LASTING_PARTS: Final = 100
+LASTING_PARTS: Final = 5
+LASTING_SECONDS_MAX: Final = 0.6
 LEASED_SECONDS_MAX: Final = 60
 SETTLE_SECONDS: Final = 0.05
-# What is still in use is asked for anew so long before its end, and no call waits for the answer.
-RENEWED_BEFORE_SECONDS: Final = 0.15
+# What is in use is asked for anew in this last part of its time, so that no call waits for it.
+RENEWED_PARTS: Final = 2
 # How much later than its end what was taken ahead may be given back, where there is much to do.
 GIVEN_BACK_SECONDS: Final = 0.2
 
@@ -62,6 +63,8 @@ class _Ahead(msgspec.Struct, gc=False):
     left: int = 0
     untold: int = 0
     """Admitted, and not yet told of."""
+    was_used: bool = False
+    """Some had been admitted when it was last asked about."""
 
     def ends_at(self) -> float:
         return self.asked_at + _lasting(self.window)
@@ -72,7 +75,8 @@ class _Ahead(msgspec.Struct, gc=False):
 
     def is_due(self, now: float) -> bool:
         """Say whether to ask: its time is over, or will soon be while it is still in use."""
-        early = RENEWED_BEFORE_SECONDS if self.untold else 0.0
+        is_in_use = self.untold > 0 or self.was_used
+        early = _lasting(self.window) / RENEWED_PARTS if is_in_use else 0.0
         return self.held > 0 and now >= self.ends_at() - early
 
     def expected(self, now: float, calls: int) -> int:
@@ -83,7 +87,7 @@ class _Ahead(msgspec.Struct, gc=False):
         return min(expected, self.window.limit // AHEAD_PARTS)
 
     def take(self, now: float) -> Decision:
-        """Admit a call; less than half of the window is used, so one more is allowed at once."""
+        """Admit a call; three quarters of the window are free, so one more is allowed at once."""
         self.left -= 1
         self.untold += 1
         self.remaining -= 1
@@ -265,6 +269,7 @@ class SharedLimiter:
         ahead.asked_at = asked_at
         ahead.answered_at = time.monotonic()
         ahead.decided_at = row["decided_at"].timestamp()
+        ahead.was_used = question.untold + question.calls > 0
         ahead.untold -= question.untold
         ahead.remaining = row["remaining"] - ahead.untold
         ahead.held = row["ahead"]
@@ -281,7 +286,7 @@ def _asked_order(asked: _Asked) -> WindowKey:
 
 def _lasting(window: Window) -> float:
     """For how many seconds calls of a window are taken ahead."""
-    return window.seconds / LASTING_PARTS
+    return min(window.seconds / LASTING_PARTS, LASTING_SECONDS_MAX)
 
 
 def _answers(question: _Question, asked: Sequence[_Asked], row: Row) -> Iterator[_Answer]:

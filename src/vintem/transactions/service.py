@@ -21,7 +21,7 @@ from vintem.runtime.db import (
     DatabaseUnavailableError,
     wait_briefly,
 )
-from vintem.runtime.group_commit import FLUSHERS, GroupCommit
+from vintem.runtime.group_commit import FLUSHERS, GROUP_ROWS_MAX, GroupCommit
 from vintem.transactions import arrivals, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
     Confirmed,
@@ -57,15 +57,26 @@ class Transactions:
     """Creates and confirms payments, many callers to a commit."""
 
     def __init__(
-        self, database: Database, acquirer: CardAcquirer, *, flushers: int = FLUSHERS
+        self, database: Database, acquirer: CardAcquirer, *, shares_machine: bool = False
     ) -> None:
+        # Processes that share their machine write one group each at a time, a larger one.
+        rows_max = GROUP_ROWS_MAX * FLUSHERS if shares_machine else GROUP_ROWS_MAX
+        flushers = 1 if shares_machine else FLUSHERS
         self._database = database
         self._desk = Desk(database, acquirer, asyncio.Semaphore(phases.COMMITS_AT_ONCE_MAX))
         self._creations = GroupCommit[Creation, Created](
-            database, create_many, sort_key=creation_order, flushers=flushers
+            database,
+            create_many,
+            sort_key=creation_order,
+            rows_max=rows_max,
+            flushers=flushers,
         )
         self._payments = GroupCommit[Payment, Confirmed | None](
-            database, confirm_many, sort_key=payment_order, flushers=flushers
+            database,
+            confirm_many,
+            sort_key=payment_order,
+            rows_max=rows_max,
+            flushers=flushers,
         )
         self._lists = Lists(database)
 
