@@ -141,6 +141,7 @@ def measure_all(demo: Demo, folder: Path, seconds: int, processes: int) -> bool:
         lambda: confirm_baseline(url, folder, sample, f"1 + :number % {COMPANIES}", seconds),
         CONFIRM_BAR,
     )
+    assert asyncio.run(count_releases(url)), "no confirmation has scheduled a release"
     create(demo, folder, demo.keys[:1], seconds * ROUNDS * 3 // 2, "one")
     return is_good & in_turns(
         "confirmations of one merchant",
@@ -215,6 +216,16 @@ async def execute(url: str, statement: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(statement)
     await connection.close()
+
+
+async def count_releases(url: str) -> int:
+    """How many releases our own confirmations have scheduled."""
+    connection = await asyncpg.connect(url)
+    count: int = await connection.fetchval(
+        "select count(*) from release_schedule where transaction_id < 'tx_1'"
+    )
+    await connection.close()
+    return count
 
 
 def confirm_baseline(url: str, folder: Path, sample: Sample, company: str, seconds: int) -> float:

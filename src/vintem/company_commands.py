@@ -289,7 +289,7 @@ def company_set_terms(
         int | None, typer.Option(min=1, max=DAYS_MAX, help="How long that part is held.")
     ] = None,
     dispute_fee_cents: Annotated[
-        int | None, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents a lost dispute.")
+        int | None, typer.Option(min=0, max=FIXED_CENTS_MAX, help="Cents for a lost dispute.")
     ] = None,
     data: Data = None,
 ) -> None:

@@ -91,7 +91,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         secret=callback_secret,
         faults=Faults(settings.simulator_seed, settings.simulator_faults),
     )
-    transactions = Transactions(database, simulator, shares_machine=shared_limits)
+    transactions = Transactions(database, simulator, is_one_of_several=shared_limits)
     balances = BalanceReader(database)
     sessions = SessionReader(database)
     outbound = Outbound()

@@ -73,6 +73,7 @@ moved_account as (
     update account a set balance = k.balance + k.total, version = k.version + k.legs
     from locked k
     where a.company_id = k.company_id and a.environment = k.environment and a.code = k.code
+        and k.legs > 0
 ),
 base as (
     select number, max(balance) filter (where code = 'available') as balance,

@@ -30,7 +30,9 @@ create function admit_calls(
     p_kept bigint[],
     -- How many more it would take ahead now, and for how long it holds them all.
     p_wanted bigint[],
-    p_lasting double precision[]
+    p_lasting double precision[],
+    -- More is taken ahead while less than this part of a limit is used.
+    p_used_part bigint
 )
 returns table (
     -- So many of a window's calls, the first ones.
@@ -39,7 +41,7 @@ returns table (
     remaining bigint,
     next_at timestamptz,
     ahead bigint,
-    -- Until then others may give back what they have taken ahead.
+    -- Soon after it others have given back what they have taken ahead and not used.
     held_until timestamptz
 )
 language plpgsql as $$
@@ -104,7 +106,7 @@ begin
         o.held as held_by_others, o.held_until
         from timed t cross join lateral (
             select coalesce(sum(l.held), 0)::bigint as held,
-                max(l.ends_at) filter (where l.held > 0 and l.ends_at > v_now) as held_until
+                max(l.ends_at) filter (where l.held > 0) as held_until
             from rate_lease l
             where l.company_id = t.company_id and l.key_id = t.key_id
                 and l.group_name = t.group_name and l.holder <> p_holder
@@ -119,7 +121,7 @@ begin
     ),
     decided as materialized (
         select c.*, f.fit, f.fit + c.untold as made,
-            c.kept + least(c.wanted, greatest(c.max_calls / 4 - c.used - f.fit, 0)) as taken
+            c.kept + least(c.wanted, greatest(c.max_calls / p_used_part - c.used - f.fit, 0)) as taken
         from counted c
         cross join lateral (
             select least(c.calls, greatest(c.max_calls - c.used, 0)) as fit
@@ -153,6 +155,20 @@ begin
                 select r.ctid as place from rate_call r
                 where r.company_id = d.company_id and r.key_id = d.key_id
                     and r.group_name = d.group_name and r.call < d.begins_with
+                offset 0
+            ) as left_behind
+            where d.made > 0 and d.begins_with / 32 > d.first_call / 32
+        ))
+    ),
+    forgotten as (
+        -- So are those of processes that have ended.
+        delete from rate_lease where ctid = any (array(
+            select left_behind.place
+            from decided d cross join lateral (
+                select l.ctid as place from rate_lease l
+                where l.company_id = d.company_id and l.key_id = d.key_id
+                    and l.group_name = d.group_name and l.holder <> p_holder
+                    and (l.ends_at <= d.at - d.length or l.ends_at > d.at + d.length)
                 offset 0
             ) as left_behind
             where d.made > 0 and d.begins_with / 32 > d.first_call / 32

@@ -11,26 +11,27 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
 import msgspec
 
-from vintem.runtime.db import Connection, Database, Row
+from vintem.runtime.db import Connection, Database, DatabaseBusyError, Row
 from vintem.runtime.group_commit import GroupCommit
 from vintem.runtime.rate_limit import Decision, Window
 
 CALLS_AT_ONCE_MAX: Final = 256
-# Of a limit at most this part, and for this part of the window: what one process holds another may
-# lack, and what it admits is told of so much later than it was made. Small limits have no part.
-AHEAD_PARTS: Final = 64
-LASTING_PARTS: Final = 5
-LASTING_SECONDS_MAX: Final = 0.6
-LEASED_SECONDS_MAX: Final = 60
+# Of a limit at most this part, for this part of the window, while so little of it is used: what one
+# process holds another may lack, and what it admits is told of later than it was made. Small limits
+# and long windows have no part.
+AHEAD_PART_OF_LIMIT: Final = 64
+HELD_PART_OF_WINDOW: Final = 5
+HELD_SECONDS_MAX: Final = 0.6
+USED_PART_OF_LIMIT_MAX: Final = 4
+WINDOW_SECONDS_MAX: Final = 60
 SETTLE_SECONDS: Final = 0.05
 # What is in use is asked for anew in this last part of its time, so that no call waits for it.
-RENEWED_PARTS: Final = 2
+RENEWED_IN_LAST_PART: Final = 2
 # How much later than its end what was taken ahead may be given back, where there is much to do.
 GIVEN_BACK_SECONDS: Final = 0.2
 
@@ -44,7 +45,7 @@ class _Asked(msgspec.Struct, frozen=True, gc=False):
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     decision: Decision
-    others_hold_seconds: float
+    wait_seconds: float
     """For so long others may still give back what they have taken ahead."""
 
 
@@ -76,18 +77,23 @@ class _Ahead(msgspec.Struct, gc=False):
     def is_due(self, now: float) -> bool:
         """Say whether to ask: its time is over, or will soon be while it is still in use."""
         is_in_use = self.untold > 0 or self.was_used
-        early = _lasting(self.window) / RENEWED_PARTS if is_in_use else 0.0
+        early = _lasting(self.window) / RENEWED_IN_LAST_PART if is_in_use else 0.0
         return self.held > 0 and now >= self.ends_at() - early
+
+    def is_scarce(self) -> bool:
+        """Say whether so much of the window is used that others may lack what is held here."""
+        limit = self.window.limit
+        return self.remaining < limit - limit // USED_PART_OF_LIMIT_MAX
 
     def expected(self, now: float, calls: int) -> int:
         """Twice the calls that will come while they are held, as many as came come again."""
         lasting = _lasting(self.window)
         elapsed = max(now - self.asked_at, lasting / 8)
         expected = math.ceil(2 * (self.untold + calls) * lasting / elapsed)
-        return min(expected, self.window.limit // AHEAD_PARTS)
+        return min(expected, self.window.limit // AHEAD_PART_OF_LIMIT)
 
     def take(self, now: float) -> Decision:
-        """Admit a call; three quarters of the window are free, so one more is allowed at once."""
+        """Admit a call; most of the window was free, so one more is allowed at once."""
         self.left -= 1
         self.untold += 1
         self.remaining -= 1
@@ -145,8 +151,8 @@ class SharedLimiter:
                     self._renew(ahead)
                 return decision
         answer = await self._calls.write(_Asked(window, 1))
-        if not answer.decision.admitted and answer.others_hold_seconds > 0:
-            await asyncio.sleep(answer.others_hold_seconds + GIVEN_BACK_SECONDS)
+        if not answer.decision.admitted and answer.wait_seconds > 0:
+            await asyncio.sleep(answer.wait_seconds)
             answer = await self._calls.write(_Asked(window, 1))
         return answer.decision
 
@@ -173,11 +179,11 @@ class SharedLimiter:
 
     async def close(self) -> None:
         """Decide what is waiting, tell of everything, then stop."""
-        self._settling.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._settling
         self._is_closing = True
-        await self._settle([each for each in self._ahead.values() if each.held])
+        self._settling.cancel()
+        await asyncio.wait([self._settling])
+        # Those too whose question is on its way: it may come back with more.
+        await self._settle(list(self._ahead.values()))
         await self._calls.close()
 
     def _renew(self, ahead: _Ahead) -> None:
@@ -215,8 +221,28 @@ class SharedLimiter:
         by_window = [list(same) for _, same in groupby(asked, key=_asked_order)]
         asked_at = time.monotonic()
         questions = [self._question(same, asked_at) for same in by_window]
-        rows = await db.fetch(
-            "select * from admit_calls($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        rows = await self._ask(db, questions)
+        answers: list[_Answer] = []
+        for question, same, row in zip(questions, by_window, rows, strict=True):
+            self._keep(question, row, asked_at)
+            answers += _answers(question, same, row)
+        return answers
+
+    async def _ask(self, db: Connection, questions: Sequence[_Question]) -> Sequence[Row]:
+        try:
+            return await self._fetch(db, questions)
+        except DatabaseBusyError:
+            raise
+        except BaseException:
+            # Nobody knows whether it was decided, or still will be. What was held and told stays
+            # with the holder it was until it has left the window, and is used by nobody.
+            self._holder = secrets.token_hex(8)
+            self._ahead.clear()
+            raise
+
+    async def _fetch(self, db: Connection, questions: Sequence[_Question]) -> Sequence[Row]:
+        return await db.fetch(
+            "select * from admit_calls($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
             self._holder,
             [each.window.company_id for each in questions],
             [each.window.key_id for each in questions],
@@ -229,22 +255,21 @@ class SharedLimiter:
             [each.kept for each in questions],
             [each.wanted for each in questions],
             [_lasting(each.window) for each in questions],
+            USED_PART_OF_LIMIT_MAX,
         )
-        answers: list[_Answer] = []
-        for question, same, row in zip(questions, by_window, rows, strict=True):
-            self._keep(question, row, asked_at)
-            answers += _answers(question, same, row)
-        return answers
 
     def _question(self, asked: Sequence[_Asked], now: float) -> _Question:
-        window, calls = asked[-1].window, sum(each.calls for each in asked)
+        calls = sum(each.calls for each in asked)
+        # What only tells knows the limit of its last question.
+        window = next((each.window for each in reversed(asked) if each.calls), asked[-1].window)
         ahead = self._ahead.get(_window_order(window))
         if ahead is None:
             return _Question(window, calls)
-        has_ended = self._is_closing or now >= ahead.ends_at()
-        if has_ended or ahead.window != window:
+        has_ended = now >= ahead.ends_at()
+        if has_ended or self._is_closing or ahead.is_scarce() or ahead.window != window:
             ahead.left = 0
-        is_in_use = (calls > 0 or not has_ended) and ahead.is_frequent(now)
+        is_called = (calls > 0 or not has_ended) and ahead.is_frequent(now)
+        is_in_use = is_called and not self._is_closing
         wanted = ahead.expected(now, calls) if is_in_use else 0
         return _Question(
             window,
@@ -259,7 +284,7 @@ class SharedLimiter:
     def _keep(self, question: _Question, row: Row, asked_at: float) -> None:
         """Remember what was taken ahead, beside what was admitted meanwhile."""
         window, key = question.window, _window_order(question.window)
-        if window.seconds > LEASED_SECONDS_MAX or window.limit < AHEAD_PARTS:
+        if window.seconds > WINDOW_SECONDS_MAX or window.limit < AHEAD_PART_OF_LIMIT:
             self._ahead.pop(key, None)
             return
         ahead = self._ahead.get(key)
@@ -286,7 +311,7 @@ def _asked_order(asked: _Asked) -> WindowKey:
 
 def _lasting(window: Window) -> float:
     """For how many seconds calls of a window are taken ahead."""
-    return min(window.seconds / LASTING_PARTS, LASTING_SECONDS_MAX)
+    return min(window.seconds / HELD_PART_OF_WINDOW, HELD_SECONDS_MAX)
 
 
 def _answers(question: _Question, asked: Sequence[_Asked], row: Row) -> Iterator[_Answer]:
@@ -294,7 +319,9 @@ def _answers(question: _Question, asked: Sequence[_Asked], row: Row) -> Iterator
     admitted, remaining = row["admitted"], row["remaining"]
     decided_at, full_until = row["decided_at"].timestamp(), row["next_at"].timestamp()
     held_until = row["held_until"]
-    others_hold = 0.0 if held_until is None else held_until.timestamp() - decided_at
+    wait_seconds = 0.0
+    if held_until is not None:
+        wait_seconds = held_until.timestamp() + GIVEN_BACK_SECONDS - decided_at
     number = 0
     for each in asked:
         number += each.calls
@@ -307,7 +334,7 @@ def _answers(question: _Question, asked: Sequence[_Asked], row: Row) -> Iterator
                 decided_at=decided_at,
                 next_at=decided_at if left else full_until,
             ),
-            others_hold,
+            wait_seconds,
         )
 
 

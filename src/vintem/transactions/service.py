@@ -57,11 +57,12 @@ class Transactions:
     """Creates and confirms payments, many callers to a commit."""
 
     def __init__(
-        self, database: Database, acquirer: CardAcquirer, *, shares_machine: bool = False
+        self, database: Database, acquirer: CardAcquirer, *, is_one_of_several: bool = False
     ) -> None:
-        # Processes that share their machine write one group each at a time, a larger one.
-        rows_max = GROUP_ROWS_MAX * FLUSHERS if shares_machine else GROUP_ROWS_MAX
-        flushers = 1 if shares_machine else FLUSHERS
+        # Of several processes each writes one group at a time, a larger one: they wait for rows of
+        # each other's groups.
+        rows_max = GROUP_ROWS_MAX * FLUSHERS if is_one_of_several else GROUP_ROWS_MAX
+        flushers = 1 if is_one_of_several else FLUSHERS
         self._database = database
         self._desk = Desk(database, acquirer, asyncio.Semaphore(phases.COMMITS_AT_ONCE_MAX))
         self._creations = GroupCommit[Creation, Created](
