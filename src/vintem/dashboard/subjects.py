@@ -28,6 +28,7 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     "limits": Subject("Limites", _BOTH),
     "company": Subject("Empresa", _FINANCE),
     "fees": Subject("Tarifas", _FINANCE),
+    "terms": Subject("Prazos, reserva e disputas", _FINANCE),
     "product": Subject("Produto", _BOTH),
     "coupon": Subject("Cupom", _BOTH),
     "link": Subject("Link de pagamento", _BOTH),
