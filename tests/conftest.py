@@ -112,6 +112,8 @@ async def new_database(name: str) -> str:
     url = os.environ[CLUSTER_URL]
     connection = await asyncpg.connect(url)
     try:
+        # A worker may come back to a module, and make what is the module's once more.
+        await connection.execute(f"drop database if exists {name.partition(' ')[0]} with (force)")
         await connection.execute(f"create database {name}")
     finally:
         await connection.close()
