@@ -1,5 +1,6 @@
--- A process that is called often takes some calls of a window ahead, and decides them by itself: to ask for
--- each of them was a quarter of all work where two processes confirm payments.
+-- Windows that are called into together are decided together: one statement holds them all, and one
+-- decides. A process that is called often takes some calls of a window ahead, and decides them by itself:
+-- to ask for each of them was a third of all work where two processes confirm payments.
 
 create unlogged table rate_lease (
     company_id bigint not null,
@@ -13,7 +14,7 @@ create unlogged table rate_lease (
 ) with (fillfactor = 50);
 comment on table rate_lease is 'distributed: the calls of a window that a process has taken ahead';
 
-drop function admit_calls(bigint[], text[], text[], bigint[], double precision[], bigint[]);
+drop function admit_calls(bigint, text, text, bigint, interval, bigint);
 
 -- The windows must be named in the order of company, key and group, each of them once.
 create function admit_calls(
