@@ -1,5 +1,6 @@
 """The log of requests: what is kept of calls, what is not, and who may read it."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -92,6 +93,27 @@ async def test_what_a_refused_call_said_is_kept_without_anything_of_anybody(
         assert secret not in kept
     assert shop.key not in kept
     assert shop.key not in shown
+
+
+async def test_writing_ends_when_what_another_writes_is_written_too(site: Site, shop: Shop) -> None:
+    called = await shop.api.get("/v1/balance", key=shop.key)
+    async with shop.database.atomic() as block:
+        await block.execute("lock table request_log in share mode")
+        first = asyncio.create_task(site.resources.requests.write())
+        while not await block.fetchval(
+            "select exists (select from pg_locks where not granted"
+            " and relation = 'request_log'::regclass)"
+        ):
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(site.resources.requests.write())
+        await asyncio.wait([second], timeout=0.2)
+        assert not second.done()
+    await second
+    assert await shop.database.fetchval(
+        "select exists (select from request_log where request_id = $1)",
+        called.headers["x-request-id"],
+    )
+    await first
 
 
 @pytest.mark.parametrize(

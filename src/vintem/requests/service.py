@@ -45,6 +45,7 @@ class RequestLog:
         self._kept: dict[str, list[int]] = {}
         self._second = 0
         self._is_full = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     def admits(self, company_id: int, environment: str, key_id: str, status: int) -> bool:
         """Say whether a call is kept; one that is not, because there are too many, is counted."""
@@ -81,7 +82,14 @@ class RequestLog:
             await self.write()
 
     async def write(self) -> None:
-        """Write what waits; when the database is away it is let go."""
+        """Write what waits, and return when all that came before is written.
+
+        When the database is away it is let go.
+        """
+        async with self._writing:
+            await self._write()
+
+    async def _write(self) -> None:
         self._is_full.clear()
         waiting, self._waiting = self._waiting, []
         unlogged, self._unlogged = self._unlogged, {}
