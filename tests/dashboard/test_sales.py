@@ -146,12 +146,10 @@ async def test_a_page_says_when_there_is_more_to_count(
         await shop.create()
     monkeypatch.setattr(figures, "EVENTS_OF_A_VISIT_MAX", 2)
     for path in ("", "/customers"):
-        await database.execute(
-            "delete from figures_cursor where company_id = $1", shop.scope.company_id
-        )
-        await database.execute(
-            "delete from figures_stretch where company_id = $1", shop.scope.company_id
-        )
+        for table in ("figures_cursor", "figures_stretch", "figures_day"):
+            await database.execute(
+                f"delete from {table} where company_id = $1", shop.scope.company_id
+            )
         assert "sendo atualizad" in text_of(await owner.get(TEST + path))
         assert "sendo atualizad" not in text_of(await owner.get(TEST + path))
 
