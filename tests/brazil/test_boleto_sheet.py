@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from support.codes import read_codes
 from vintem.brazil.boleto import format_line, make_sandbox_boleto
 from vintem.brazil.boleto_page import TEST_MARK, draw_pdf
 from vintem.brazil.boleto_sheet import (
@@ -123,7 +124,7 @@ def picture_of(sheet: BoletoSheet) -> Image.Image:
 
 
 def codes_of(sheet: BoletoSheet) -> dict[zxingcpp.BarcodeFormat, zxingcpp.Barcode]:
-    return {code.format: code for code in zxingcpp.read_barcodes(picture_of(sheet))}
+    return {code.format: code for code in read_codes(picture_of(sheet))}
 
 
 @pytest.mark.parametrize("label", LABELS)

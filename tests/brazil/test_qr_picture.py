@@ -9,6 +9,7 @@ import pytest
 import zxingcpp
 from PIL import Image, ImageDraw
 
+from support.codes import read_codes
 from vintem.brazil.br_code import CODE_CHARACTERS_MAX, encode_dynamic, encode_static
 from vintem.brazil.qr_picture import draw_png, draw_svg
 
@@ -29,7 +30,7 @@ TEXTS = [STATIC, DYNAMIC, LONGEST, "1", "Ação"]
 
 
 def read(picture: Image.Image) -> zxingcpp.Barcode:
-    (found,) = zxingcpp.read_barcodes(picture.convert("L"))
+    (found,) = read_codes(picture)
     return found
 
 

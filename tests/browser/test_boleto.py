@@ -3,11 +3,11 @@
 from contextlib import closing
 
 import pypdfium2  # type: ignore[import-untyped]
-import zxingcpp
 from playwright.async_api import expect
 
 from support.boutique import Boutique
 from support.chromium import DESKTOP
+from support.codes import read_codes
 from support.platform import promised
 from support.shopper import Door
 from vintem.brazil.boleto import line_of_barcode
@@ -47,8 +47,8 @@ async def test_a_boleto_is_made_copied_printed_and_paid(door: Door, store: Bouti
     content = (await (await coming.value).path()).read_bytes()
     assert len(content) <= PDF_BYTES_MAX
     with closing(pypdfium2.PdfDocument(content)) as document:
-        picture = document[0].render(scale=SCALE).to_pil().convert("L")
-    codes = {code.format.name: code for code in zxingcpp.read_barcodes(picture)}
+        picture = document[0].render(scale=SCALE).to_pil()
+    codes = {code.format.name: code for code in read_codes(picture)}
     assert codes["ITF"].text == barcode
     place = codes["ITF"].position
     width_mm = (place.top_right.x - place.top_left.x) / SCALE / POINTS_PER_MM

@@ -2,11 +2,11 @@
 
 from io import BytesIO
 
-import zxingcpp
 from PIL import Image
 from playwright.async_api import Browser
 
 from support.chromium import PHONE, axe_complaints
+from support.codes import read_codes
 from vintem.brazil.qr_picture import draw_svg
 
 
@@ -33,7 +33,7 @@ async def test_a_code_is_read_from_a_screenshot(browser: Browser) -> None:
     await page.set_content(f"<div style='width:264px'>{draw_svg('00020126BR').decode()}</div>")
     shot = Image.open(BytesIO(await page.screenshot()))
     await context.close()
-    assert [code.text for code in zxingcpp.read_barcodes(shot)] == ["00020126BR"]
+    assert [code.text for code in read_codes(shot)] == ["00020126BR"]
 
 
 async def test_a_page_with_flaws_is_complained_of(browser: Browser) -> None:

@@ -7,12 +7,12 @@ from io import BytesIO
 
 import pytest
 import segno
-import zxingcpp
 from PIL import Image
 from playwright.async_api import expect
 
 from support.boutique import PRICE, Boutique
 from support.chromium import DESKTOP, PHONE, Screen
+from support.codes import read_codes
 from support.platform import promised
 from support.shopper import Door, codes_of
 from support.sink import running_sink
@@ -97,7 +97,7 @@ def assert_white_border(shot: bytes, *, modules: int) -> None:
     """Four modules of white on every side of the code, in a picture of all that belongs to it."""
     with Image.open(BytesIO(shot)) as shown:
         picture = shown.convert("L")
-    (code,) = zxingcpp.read_barcodes(picture)
+    (code,) = read_codes(picture)
     left, top = code.position.top_left.x, code.position.top_left.y
     right, bottom = code.position.bottom_right.x, code.position.bottom_right.y
     border = 4 * (right - left) / modules - EDGE_PIXELS

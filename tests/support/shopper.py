@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-import zxingcpp
 from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from support.boutique import CPF, Visit
 from support.chromium import PHONE, Screen, Watch
+from support.codes import read_codes
 
 # How long anything may take before a test gives up; what is promised about time is tested apart.
 STEP_SECONDS_MAX = 30.0
@@ -136,4 +136,4 @@ class Shopper:
 def codes_of(picture: bytes) -> list[str]:
     """Every code in a picture."""
     with Image.open(BytesIO(picture)) as shown:
-        return [code.text for code in zxingcpp.read_barcodes(shown.convert("L"))]
+        return [code.text for code in read_codes(shown)]

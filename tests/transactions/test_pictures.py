@@ -16,11 +16,11 @@ from xml.etree import ElementTree as ET
 
 import pypdfium2  # type: ignore[import-untyped]
 import pytest
-import zxingcpp
 from PIL import Image, ImageDraw
 
 from conftest import running_api
 from support.api import TEST_PEPPER, Api, HttpReply, Shop, assert_refused, new_shop, pix_order
+from support.codes import read_codes
 from vintem.api.pictures import PDF, PNG, SVG, Drawings
 from vintem.api.pix_order import PICTURE_PURPOSE
 from vintem.brazil import boleto_page
@@ -85,7 +85,7 @@ def text_of(reply: HttpReply) -> str:
 
 
 def codes_of(picture: Image.Image) -> set[str]:
-    return {code.text for code in zxingcpp.read_barcodes(picture.convert("L"))}
+    return {code.text for code in read_codes(picture)}
 
 
 def paint_svg(svg: bytes, *, scale: int = 6) -> Image.Image:
