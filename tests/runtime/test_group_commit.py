@@ -20,7 +20,13 @@ from vintem.runtime.db import (
     DatabaseOptions,
     DatabaseUnavailableError,
 )
-from vintem.runtime.group_commit import FLUSHERS, GROUP_ROWS_MAX, GroupCommit
+from vintem.runtime.group_commit import (
+    CROWD_ROWS_MIN,
+    CROWD_SECONDS_MAX,
+    FLUSHERS,
+    GROUP_ROWS_MAX,
+    GroupCommit,
+)
 
 WRITE = """
     with given as materialized (
@@ -191,6 +197,57 @@ async def test_concurrent_writers_share_commits_and_lone_ones_do_not_wait_for_co
         )
         shared = await commits() - 5
     assert 640 / GROUP_ROWS_MAX <= shared <= 640 / 10
+
+
+@pytest.mark.parametrize(
+    ("callers", "second_group"),
+    [(CROWD_ROWS_MIN, CROWD_ROWS_MIN), (CROWD_ROWS_MIN - 1, 1)],
+    ids=["many are awaited", "few are not"],
+)
+async def test_callers_that_were_answered_together_are_awaited_where_they_are_many(
+    database: Database,
+    company: int,
+    callers: int,
+    second_group: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Long enough to see the difference on a machine that has much else to do.
+    monkeypatch.setattr(group_commit, "CROWD_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(group_commit, "CROWD_PART_OF_WRITE", 40.0)
+    sizes: list[int] = []
+
+    async def write_slowly(connection: Connection, rows: Sequence[NewRow]) -> Sequence[Written]:
+        sizes.append(len(rows))
+        await asyncio.sleep(0.05)
+        return await write_many(connection, rows)
+
+    async with group_of(database, write_slowly, flushers=1) as group:
+
+        async def call_twice(number: int) -> None:
+            await group.write(NewRow(company, f"first {number}"))
+            # All but one come back a little later than it.
+            await asyncio.sleep(0.04 if number else 0)
+            await group.write(NewRow(company, f"second {number}"))
+
+        await asyncio.gather(*(call_twice(number) for number in range(callers)))
+    assert sizes[:2] == [callers, second_group]
+    assert len(await stored(database, company)) == 2 * callers
+
+
+async def test_a_crowd_that_does_not_come_again_is_not_awaited_for_long(
+    database: Database, company: int
+) -> None:
+    async with group_of(database, flushers=1) as group:
+        await asyncio.gather(
+            *(group.write(NewRow(company, f"crowd {number}")) for number in range(GROUP_ROWS_MAX))
+        )
+        seconds = []
+        for number in range(20):
+            start = time.perf_counter()
+            await group.write(NewRow(company, f"alone {number}"))
+            seconds.append(time.perf_counter() - start)
+    # The crowd is forgotten after a few groups; until then nobody waits longer than a write takes.
+    assert statistics.median(seconds[:3]) < statistics.median(seconds[3:]) + CROWD_SECONDS_MAX * 2
 
 
 async def test_a_group_never_holds_more_rows_than_allowed(

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,6 +30,13 @@ RETRY_SECONDS_MAX: Final = 5.0
 # From a readable socket to the row that waits are three turns of the event loop, a few microseconds
 # each; a third of all groups would else hold one row or two of those that arrive together.
 JOINING_TURNS: Final = 3
+# Callers who were answered together come again together, within some milliseconds. A group that is
+# taken when the first of them are back lets all others wait for its commit and their own. So where
+# many come, a group waits for as many as one of the last had; few callers never wait.
+CROWD_ROWS_MIN: Final = 8
+CROWD_GROUPS: Final = 3
+CROWD_PART_OF_WRITE: Final = 0.6
+CROWD_SECONDS_MAX: Final = 0.008
 
 TOO_LATE: Final = "the write waited too long"
 
@@ -86,6 +94,9 @@ class GroupCommit(Generic[RowT, OutcomeT]):
     order cannot deadlock), writes them in one commit of its own and returns one outcome a row, in
     the same order. It must be repeatable: when a connection breaks, nobody knows whether the
     commit happened, and the same rows are handed to it again.
+
+    With `awaits_crowd` a group of a busy time is not taken before as many rows wait as the last
+    groups had, unless that takes long.
     """
 
     def __init__(
@@ -96,6 +107,7 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         sort_key: Callable[[RowT], Any],
         rows_max: int = GROUP_ROWS_MAX,
         flushers: int = FLUSHERS,
+        awaits_crowd: bool = True,
     ) -> None:
         self._database = database
         self._write_many = write_many
@@ -103,6 +115,11 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         self._rows_max = rows_max
         self._waiting: deque[_Waiting[RowT, OutcomeT]] = deque()
         self._arrived = asyncio.Event()
+        self._awaits_crowd = awaits_crowd
+        self._last_sizes: deque[int] = deque([0], maxlen=CROWD_GROUPS)
+        self._last_seconds = 0.0
+        self._crowd = 0
+        self._crowd_is_there = asyncio.Event()
         self._closing = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._flushers_left = flushers
@@ -122,6 +139,8 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         )
         self._waiting.append(waiting)
         self._arrived.set()
+        if len(self._waiting) == self._crowd:
+            self._crowd_is_there.set()
         if self._sweep_timer is None:
             self._sweep_timer = loop.call_at(give_up_at, self._sweep)
         return await waiting.outcome
@@ -179,6 +198,19 @@ class GroupCommit(Generic[RowT, OutcomeT]):
             if not self._waiting or len(self._waiting) >= self._rows_max:
                 return
             await asyncio.sleep(0)
+        if self._awaits_crowd and self._waiting:
+            await self._await_crowd()
+
+    async def _await_crowd(self) -> None:
+        """Let those come again who were answered a moment ago, if they were many."""
+        self._crowd = max(self._last_sizes)
+        if self._crowd < CROWD_ROWS_MIN or len(self._waiting) >= self._crowd:
+            return
+        self._crowd_is_there.clear()
+        seconds = min(CROWD_PART_OF_WRITE * self._last_seconds, CROWD_SECONDS_MAX)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crowd_is_there.wait()
 
     async def _write_or_refuse(
         self, link: _Link, group: "Sequence[_Waiting[RowT, OutcomeT]]"
@@ -240,7 +272,11 @@ class GroupCommit(Generic[RowT, OutcomeT]):
         self, connection: DedicatedConnection, group: "list[_Waiting[RowT, OutcomeT]]"
     ) -> None:
         group.sort(key=lambda waiting: waiting.key)
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
         outcomes = await self._write_many(connection, [waiting.row for waiting in group])
+        self._last_seconds = loop.time() - began_at
+        self._last_sizes.append(len(group))
         assert len(outcomes) == len(group), "write_many returned another number of outcomes"
         for waiting, outcome in zip(group, outcomes, strict=True):
             if not waiting.outcome.done():

@@ -135,6 +135,8 @@ class SharedLimiter:
             # One that takes all who wait: a second would hold windows that the first waits for.
             flushers=1,
             rows_max=CALLS_AT_ONCE_MAX,
+            # Those who tell of what they have made come many at once, and rarely.
+            awaits_crowd=False,
         )
         self._is_closing = False
         self._renewals: set[asyncio.Task[None]] = set()
