@@ -507,7 +507,7 @@ async def test_no_caller_in_a_long_queue_waits_much_longer_than_promised(
     database: Database, company: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "RETRY_SECONDS_MAX", 0.5)
-    monkeypatch.setattr(db, "CONNECT_SECONDS_MAX", 0.7)
+    monkeypatch.setattr(db, "CONNECT_SECONDS_MAX", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         away = Database(f"postgresql://vintem@127.0.0.1:{silent.getsockname()[1]}/vintem")
         async with group_of(away, rows_max=4) as group:

@@ -63,9 +63,7 @@ SETTINGS = {
     "full_page_writes": "on",
     "max_connections": "200",
     "shared_buffers": "256MB",
-    # What a busy server writes out to make room goes to the disk at once. Linux would else keep it
-    # for half a minute, then write a gigabyte in a second, and no commit could end meanwhile.
-    "backend_flush_after": "2MB",
+    "backend_flush_after": "2MB",  # else Linux writes a gigabyte every 30 s, and commits stop
     # The wheel's PostgreSQL is built without lz4; pglz took a third of a busy server's time.
     "wal_compression": "off",
     # After a crash at most these five minutes, or about half of these gigabytes, are replayed.
