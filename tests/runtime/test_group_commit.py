@@ -21,8 +21,8 @@ from vintem.runtime.db import (
     DatabaseUnavailableError,
 )
 from vintem.runtime.group_commit import (
+    CROWD_GROUPS,
     CROWD_ROWS_MIN,
-    CROWD_SECONDS_MAX,
     FLUSHERS,
     GROUP_ROWS_MAX,
     GroupCommit,
@@ -234,20 +234,22 @@ async def test_callers_that_were_answered_together_are_awaited_where_they_are_ma
     assert len(await stored(database, company)) == 2 * callers
 
 
-async def test_a_crowd_that_does_not_come_again_is_not_awaited_for_long(
-    database: Database, company: int
+async def test_a_crowd_that_does_not_come_again_is_awaited_for_a_while_and_then_forgotten(
+    database: Database, company: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(group_commit, "CROWD_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(group_commit, "CROWD_PART_OF_WRITE", 10_000.0)
+    seconds = []
     async with group_of(database, flushers=1) as group:
         await asyncio.gather(
             *(group.write(NewRow(company, f"crowd {number}")) for number in range(GROUP_ROWS_MAX))
         )
-        seconds = []
-        for number in range(20):
-            start = time.perf_counter()
+        for number in range(CROWD_GROUPS + 5):
+            start = time.monotonic()
             await group.write(NewRow(company, f"alone {number}"))
-            seconds.append(time.perf_counter() - start)
-    # The crowd is forgotten after a few groups; until then nobody waits longer than a write takes.
-    assert statistics.median(seconds[:3]) < statistics.median(seconds[3:]) + CROWD_SECONDS_MAX * 2
+            seconds.append(time.monotonic() - start)
+    assert min(seconds[:CROWD_GROUPS]) >= 0.29
+    assert statistics.median(seconds[CROWD_GROUPS:]) < 0.15
 
 
 async def test_a_group_never_holds_more_rows_than_allowed(
