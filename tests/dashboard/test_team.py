@@ -264,7 +264,9 @@ async def test_what_happens_to_people_is_in_the_trail(
     await owner.post(f"{path}/role", {"role": "finance"})
     await owner.post(f"{path}/remove", {})
     rows = await database.fetch(
-        "select action, before::text || after::text as told from act where company_id = $1",
+        """
+        select action, before || after as told from act where company_id = $1 order by sequence
+        """,
         tenant.company.company_id,
     )
     actions = [row["action"] for row in rows]
