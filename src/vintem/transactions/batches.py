@@ -134,7 +134,10 @@ async def confirm_many(
     together or not at all: when one was changed meanwhile, it fails as busy, and the whole is to be
     tried again.
     """
-    wanted = {(each.scope.company_id, each.transaction_id): each for each in payments}
+    wanted: dict[tuple[int, str], Payment] = {}
+    for payment in payments:
+        # Of several with the same word it is the first who moves it, and whose name it bears.
+        wanted.setdefault((payment.scope.company_id, payment.transaction_id), payment)
     outcomes: dict[tuple[int, str], Confirmed] = {}
     # One moment for all of a commit: the row, its history and its event tell the same.
     now = max(payment.now for payment in payments)
