@@ -39,6 +39,7 @@ from vintem.runtime.pepper import check_pepper
 from vintem.settings import Settings
 from vintem.trail import service as trail
 from vintem.trail.model import Act
+from vintem.unclaimed_commands import unclaimed_app
 from vintem.webhook_commands import listen, trigger
 from vintem.withdrawal_commands import withdrawal_app
 
@@ -55,6 +56,7 @@ app.add_typer(company_app, name="company")
 app.add_typer(key_app, name="key")
 app.add_typer(member_app, name="member")
 app.add_typer(withdrawal_app, name="withdrawal")
+app.add_typer(unclaimed_app, name="unclaimed")
 app.add_typer(process_app, name="process", hidden=True)
 app.command()(listen)
 app.command()(trigger)

@@ -33,7 +33,9 @@ COMMAND_SECONDS_MAX = 40.0
 POLL_SECONDS = 0.05
 MARK = "TEST_PLATFORM"
 # Commands that do one thing and end; the others start processes, or go on until they are stopped.
-SHORT = {(word,) for word in ("audit", "company", "key", "migrate", "trigger", "withdrawal")}
+SHORT = {
+    (word,) for word in ("audit", "company", "key", "migrate", "trigger", "unclaimed", "withdrawal")
+}
 SECRET = re.compile(r"[sc]k_(?:live|test)_[0-9A-Za-z]{38}")
 
 

@@ -15,6 +15,7 @@ from vintem.withdrawals.record import masked_destination, shown_key
 KINDS: Final[Mapping[Kind, str]] = {
     Kind.CAPTURE: "Venda",
     Kind.SUSPENSE: "Valor a identificar",
+    Kind.SUSPENSE_ENDED: "Valor identificado",
     Kind.RELEASE: "Liberação de recebível",
     Kind.RESERVE_RELEASE: "Liberação de reserva",
     Kind.DEBT_RECOVERY: "Abatimento de dívida",

@@ -48,6 +48,7 @@ class Kind(StrEnum):
 
     CAPTURE = "capture"
     SUSPENSE = "suspense"
+    SUSPENSE_ENDED = "suspense_ended"
     RELEASE = "release"
     RESERVE_RELEASE = "reserve_release"
     DEBT_RECOVERY = "debt_recovery"
@@ -221,6 +222,17 @@ class Purchase:
     def __post_init__(self) -> None:
         """Refuse to be nothing."""
         assert self.units > 0, "something is bought"
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Money in suspense: what came, from where, and when; below zero it has left."""
+
+    scope: Scope
+    reference: str
+    source: Account
+    amount: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True)

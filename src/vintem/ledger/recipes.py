@@ -46,6 +46,11 @@ def unclaimed(scope: Scope, reference: str, *, source: Account, amount: int) -> 
     return _posting(scope, Kind.SUSPENSE, reference, {source: -amount, Account.SUSPENSE: amount})
 
 
+def no_longer_unclaimed(scope: Scope, reference: str, *, to: Account, amount: int) -> Posting:
+    """Let money leave suspense; below zero, money that had left comes back."""
+    return _posting(scope, Kind.SUSPENSE_ENDED, reference, {Account.SUSPENSE: -amount, to: amount})
+
+
 def release(scope: Scope, reference: str, *, account: Account, amount: int) -> Posting:
     """Make waiting money available."""
     kind = Kind.RELEASE if account is Account.RELEASE else Kind.RESERVE_RELEASE

@@ -13,6 +13,7 @@ from vintem.ledger import (
     schedule_store,
     statement_store,
     store,
+    suspense_store,
 )
 from vintem.ledger.model import (
     BALANCED,
@@ -31,6 +32,7 @@ from vintem.ledger.model import (
     StatementFilter,
     StatementLine,
     Taken,
+    Unclaimed,
 )
 from vintem.ledger.schedule_store import ReleaseOf
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
@@ -42,6 +44,10 @@ OVERTAKEN_MAX: Final = timedelta(hours=1)
 RELEASES_AT_ONCE_MAX: Final = 200
 READS_AT_ONCE_MAX: Final = 256
 WAITING_AT_FIRST_MAX: Final = 50
+
+
+class NothingToCreditError(Exception):
+    """Unclaimed money has left, so nobody can have it."""
 
 
 async def capture_many(block: Connection, payments: Sequence[Capture], *, now: datetime) -> None:
@@ -182,6 +188,30 @@ async def book_unclaimed(
     """Keep money that belongs to no payment where somebody looks at it; below zero, what left."""
     posting = recipes.unclaimed(scope, reference, source=source, amount=amount)
     await _post(block, [posting], now)
+
+
+async def list_unclaimed(db: Connection, company_ids: Sequence[int]) -> Sequence[Unclaimed]:
+    """All money of companies that belongs to no payment, the oldest first."""
+    return await suspense_store.list_unclaimed(db, company_ids)
+
+
+async def end_unclaimed(
+    block: Connection, company_id: int, reference: str, *, is_credited: bool, now: datetime
+) -> Unclaimed | None:
+    """Let money leave suspense, to its company or back where it came from; nothing if it has."""
+    # A company may have had no other posting yet, and there is no lock on what is not there.
+    await store.insert_accounts(block, {company_id})
+    await store.lock_accounts(block, company_id)
+    found = await suspense_store.find_unclaimed(block, company_id, reference)
+    if found is None:
+        return None
+    if is_credited and found.amount < 0:
+        raise NothingToCreditError(reference)
+    to = Account.AVAILABLE if is_credited else found.source
+    posting = recipes.no_longer_unclaimed(found.scope, reference, to=to, amount=found.amount)
+    await _post(block, [posting], now)
+    await _recover_debts(block, {found.scope: f"{posting.kind}/{reference}"}, now)
+    return found
 
 
 async def hold_payout(block: Connection, payout: Payout, *, now: datetime) -> bool:
