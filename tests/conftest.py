@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import asyncpg
+import hypothesis
 import pytest
 
 from support.api import TEST_PEPPER, Api, Tenant, new_tenant
@@ -30,6 +31,12 @@ from vintem.settings import Settings, read_settings
 
 CLUSTER_URL = "TEST_CLUSTER_URL"
 LOG_FOLDER = "TEST_LOG_FOLDER"
+
+# Whether an example holds does not depend on how busy the machine is.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 class Cluster:

@@ -36,6 +36,13 @@ def assert_over_limit(reply: HttpReply) -> int:
     return int(reply.headers["Retry-After"])
 
 
+async def three_fast_calls(api: Api, key: str) -> tuple[list[HttpReply], float]:
+    """Three calls whose window is a second, and how long all of them took."""
+    began = time.monotonic()
+    replies = [await api.get(FAST, key=key) for _ in range(3)]
+    return replies, time.monotonic() - began
+
+
 async def test_a_new_company_has_the_limits_of_the_interface(
     counted: Api, database: Database
 ) -> None:
@@ -94,11 +101,16 @@ async def test_a_call_over_the_limit_is_told_when_to_come_back_and_uses_no_slot(
 
 
 async def test_the_groups_are_counted_apart(counted: Api, database: Database) -> None:
-    tenant = await new_tenant(database, requests_per_minute=1, transactions_per_second=2)
-    key = tenant.sk_test
-    assert (await counted.get(REQUESTS, key=key)).status == 200
-    assert assert_over_limit(await counted.get(REQUESTS, key=key)) > 1
-    replies = [await counted.get(FAST, key=key) for _ in range(3)]
+    for _ in range(3):
+        tenant = await new_tenant(database, requests_per_minute=1, transactions_per_second=2)
+        key = tenant.sk_test
+        assert (await counted.get(REQUESTS, key=key)).status == 200
+        assert assert_over_limit(await counted.get(REQUESTS, key=key)) > 1
+        replies, seconds = await three_fast_calls(counted, key)
+        if seconds < 1:
+            break
+    else:
+        pytest.fail("three calls took longer than a second")
     assert [reply.status for reply in replies] == [200, 200, 429]
     assert [limit_of(reply) for reply in replies] == [(2, 1), (2, 0), (2, 0)]
     assert assert_over_limit(replies[2]) == 1
@@ -126,14 +138,20 @@ async def test_each_key_of_a_company_has_a_window_of_its_own(
 async def test_after_retry_after_seconds_the_next_call_passes(
     counted: Api, database: Database
 ) -> None:
-    tenant = await new_tenant(database, transactions_per_second=2)
-    for _ in range(2):
-        statuses = [(await counted.get(FAST, key=tenant.sk_test)).status for _ in range(2)]
-        assert statuses == [200, 200]
-        wait = assert_over_limit(await counted.get(FAST, key=tenant.sk_test))
-        assert wait == 1
-        await asyncio.sleep(wait)
-    assert (await counted.get(FAST, key=tenant.sk_test)).status == 200
+    for _ in range(3):
+        tenant = await new_tenant(database, transactions_per_second=2)
+        for _ in range(2):
+            replies, seconds = await three_fast_calls(counted, tenant.sk_test)
+            if seconds >= 1:
+                break
+            assert [reply.status for reply in replies] == [200, 200, 429]
+            wait = assert_over_limit(replies[2])
+            assert wait == 1
+            await asyncio.sleep(wait)
+        else:
+            assert (await counted.get(FAST, key=tenant.sk_test)).status == 200
+            return
+    pytest.fail("three calls took longer than a second")
 
 
 async def test_calls_at_the_same_moment_never_pass_the_limit(

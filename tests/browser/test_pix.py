@@ -13,7 +13,7 @@ from playwright.async_api import expect
 from support.boutique import PRICE, Boutique
 from support.chromium import DESKTOP, PHONE, Screen
 from support.codes import read_codes
-from support.platform import promised
+from support.platform import promised, until
 from support.shopper import Door, codes_of
 from support.sink import running_sink
 from vintem.brazil.br_code import parse_br_code
@@ -53,10 +53,8 @@ async def test_the_page_notices_a_payment_within_five_seconds(
             re.compile("Pagamento confirmado")
         )
         assert await buyer.page.evaluate("document.activeElement.tagName") == "H1"
-        events = {each.event["event"] for each in await sink.until(1)}
-        while "checkout.session.completed" not in events:
-            events = {each.event["event"] for each in await sink.until(len(sink.arrived) + 1)}
-        assert "transaction.paid" in events
+        wanted = {"checkout.session.completed", "transaction.paid"}
+        await until(lambda: wanted <= {each.event["event"] for each in sink.at()}, seconds=30)
     assert (await store.read(visit))["status"] == "COMPLETED"
 
 

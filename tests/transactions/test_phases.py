@@ -16,6 +16,7 @@ from conftest import client, serving
 from support.acquirer import alarms, callback, send_all, simulator
 from support.api import Api, HttpReply, Shop, assert_refused, complaints, new_shop
 from support.cards import card_order, charge, events_of, number_ending_in, suspense
+from support.platform import promised
 from vintem.brazil.cards import CardNumber
 from vintem.kit.clock import public_time, utc_now
 from vintem.kit.errors import ErrorCode
@@ -112,7 +113,7 @@ async def test_a_repeat_in_flight_waits_a_second_and_is_told_to_come_back(
     async with held(settings, database) as (shop, _, transaction_id, first):
         began = time.monotonic()
         again = await shop.order(card_order(), idempotency_key="k-1")
-        assert 0.9 < time.monotonic() - began < 2.5
+        assert 0.9 < time.monotonic() - began < promised(2.5)
         assert_refused(again, ErrorCode.IDEMPOTENCY_IN_PROGRESS, status=409)
         assert again.headers["Retry-After"] == "1"
         assert again.headers["X-Idempotency-Key"] == "k-1"
@@ -177,7 +178,7 @@ async def test_a_first_call_that_was_cut_off_long_ago_is_replayed_as_it_is(
         )
         began = time.monotonic()
         again = await shop.order(card_order(), idempotency_key="k-1")
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < promised(0.9)
         assert (again.status, again.data["status"]) == (200, "processing")
         assert again.headers["X-Idempotency-Replayed"] == "true"
         assert again.headers["X-Idempotency-Processed-At"] == public_time(long_ago)
@@ -220,7 +221,7 @@ async def test_an_acquirer_that_takes_too_long_is_not_waited_for(
     async with faulty(settings, database, Fault.SLOW_ANSWERS) as (shop, resources):
         began = time.monotonic()
         made = (await charge(shop)).data
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < promised(2.5)
         assert made["status"] == "processing"
         await finish(resources, 3)
         assert (await shop.read(made["id"]))["status"] == "paid"
