@@ -15,6 +15,7 @@ from vintem.checkout import catalogue
 from vintem.checkout import service as checkout
 from vintem.checkout.model import Appearance, Banner, Theme
 from vintem.companies import service as companies
+from vintem.companies.model import Environment
 from vintem.kit.clock import parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.ledger.model import Scope
@@ -197,6 +198,33 @@ async def test_return_addresses_are_of_the_companys_domains(store: Storefront) -
     ):
         reply = await store.order({"productId": store.product.product_id, "cancelUrl": address})
         assert_refused(reply, ErrorCode.INVALID_URL, status=422)
+
+
+async def test_a_buyer_returns_to_any_port_and_any_part_of_a_page(store: Storefront) -> None:
+    live = await catalogue.create_product(
+        store.database,
+        Scope(store.company_id, Environment.LIVE),
+        name="Curso",
+        unit_amount=9_990,
+        now=utc_now(),
+    )
+    tenant = store.shop.tenant
+    products = ((tenant.ck_test, store.product.product_id), (tenant.ck_live, live.product_id))
+    for key, product_id in products:
+        for address in ("https://loja.example/#/obrigado", "https://loja.example:8080/ok?a=1#b"):
+            body = {"productId": product_id, "successUrl": address, "cancelUrl": address}
+            made = await store.api.post("/v1/checkout/sessions", key=key, json=body)
+            assert made.status == 201, made.json
+            token = made.data["checkoutUrl"].rpartition("/s/")[2]
+            read = (await store.api.get(f"/v1/checkout/sessions/{token}")).data
+            assert (read["successUrl"], read["cancelUrl"]) == (address, address)
+        for address in (
+            *("https://me@loja.example/#x", "https://10.0.0.1:8080/", "https://loja.example:0/"),
+            *("https://loja.example/#a b", "http://loja.example/#x", "https://loja.example/#é"),
+        ):
+            body = {"productId": product_id, "successUrl": address}
+            reply = await store.api.post("/v1/checkout/sessions", key=key, json=body)
+            assert_refused(reply, ErrorCode.INVALID_URL, status=422)
 
 
 async def test_another_environments_product_is_not_found(store: Storefront) -> None:

@@ -18,7 +18,7 @@ from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
 from vintem.companies.model import Environment
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.kit.urls import UrlFault, WebUrl, is_loopback_host, parse_web_url
+from vintem.kit.urls import UrlFault, WebUrl, is_loopback_host, parse_page_url
 
 
 async def read_order(call: Call) -> NewSession:
@@ -71,7 +71,7 @@ def check_return_url(
     """Refuse an address that buyers are not sent to: only https, only the company's own hosts."""
     if address is None:
         return
-    parsed = parse_web_url(address, allows_loopback=environment == Environment.TEST)
+    parsed = parse_page_url(address, allows_loopback=environment == Environment.TEST)
     if isinstance(parsed, UrlFault):
         raise Refusal(ErrorCode.INVALID_URL, parsed, details={"field": field})
     if parsed.scheme != "https" and not is_loopback_host(parsed.host):
