@@ -169,6 +169,17 @@ async def test_an_unknown_token_is_not_found(store: Storefront, token: str) -> N
             *(ErrorCode.INVALID_DOCUMENT, 422),
         ),
         ({"additionalAmount": 9_999_999_999}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"additionalAmount": 10_000_000_000}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"shippingAmount": 10**30}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"additionalAmount": -1}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": -(10**30)}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": -1, "quantity": 0}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": -1, "metadata": {"a": {}}}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": -1, "successUrl": "x"}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": 1.5}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": "100"}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"additionalAmount": True}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"additionalAmount": None}, ErrorCode.VALIDATION_ERROR, 400),
     ],
 )
 async def test_an_order_that_cannot_be_paid_is_refused(
@@ -176,6 +187,23 @@ async def test_an_order_that_cannot_be_paid_is_refused(
 ) -> None:
     base = {"productId": store.product.product_id} if body else {}
     assert_refused(await store.order({**base, **body}), code, status=status)
+
+
+async def test_an_added_amount_that_cannot_be_is_named(store: Storefront) -> None:
+    base, most = {"productId": store.product.product_id}, 9_999_999_999
+    for field in ("shippingAmount", "additionalAmount"):
+        below = await store.order({**base, field: -1})
+        assert below.json["error"]["details"] == {"field": field, "minimum": 0}
+        above = await store.order({**base, field: most + 1})
+        assert above.json["error"]["details"] == {"field": field, "maximum": most}
+    assert (await store.order({**base, "additionalAmount": most - 14_990})).status == 201
+
+
+async def test_a_recorded_key_replays_whatever_is_added(store: Storefront) -> None:
+    base = {"productId": store.product.product_id}
+    assert (await store.order(base, key="k-1")).status == 201
+    reused = await store.order({**base, "shippingAmount": -1}, key="k-1")
+    assert_refused(reused, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
 
 
 async def test_a_total_below_the_minimum_is_refused(store: Storefront) -> None:
