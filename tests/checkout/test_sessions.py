@@ -189,6 +189,15 @@ async def test_an_order_that_cannot_be_paid_is_refused(
     assert_refused(await store.order({**base, **body}), code, status=status)
 
 
+@pytest.mark.parametrize("minutes", [1, 10_080])
+async def test_a_session_lasts_as_long_as_was_asked_for(store: Storefront, minutes: int) -> None:
+    asked_at = utc_now()
+    reply = await store.order({"productId": store.product.product_id, "expiresAt": minutes})
+    assert reply.status == 201
+    lasts = parse_public_time(reply.data["expiresAt"]) - asked_at
+    assert timedelta(seconds=-1) < lasts - timedelta(minutes=minutes) < timedelta(seconds=10)
+
+
 async def test_an_added_amount_that_cannot_be_is_named(store: Storefront) -> None:
     base, most = {"productId": store.product.product_id}, 9_999_999_999
     for field in ("shippingAmount", "additionalAmount"):
