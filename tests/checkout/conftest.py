@@ -1,13 +1,16 @@
 """A company with something to sell for each test, on a server whose public limits are wide."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from conftest import running_api
+from conftest import client, running_api, serving
 from support.api import Api
 from support.storefront import Storefront, new_storefront
+from vintem.providers.faults import Fault
+from vintem.resources import Resources, open_resources
 from vintem.runtime.db import Database
 from vintem.settings import Settings
 
@@ -35,3 +38,18 @@ async def door(settings: Settings) -> AsyncIterator[Api]:
 async def store(door: Api, database: Database) -> Storefront:
     """A company that sells one thing for R$ 149,90."""
     return await new_storefront(door, database)
+
+
+@asynccontextmanager
+async def faulty(
+    settings: Settings, database: Database, *faults: Fault
+) -> AsyncIterator[tuple[Storefront, Resources]]:
+    """A company on a server whose acquirer disappoints, and what a worker would hold."""
+    shares = tuple((fault, 100) for fault in faults)
+    changed = replace(settings, simulator_faults=shares, **WIDE)  # type: ignore[arg-type]
+    async with (
+        open_resources(changed, shared_limits=False) as resources,
+        serving(resources) as base_url,
+        client() as session,
+    ):
+        yield await new_storefront(Api(base_url, session), database), resources

@@ -73,10 +73,17 @@ async def test_every_wrong_code_is_refused_with_one_answer(store: Storefront) ->
     paused = await store.coupon("PAUSED")
     await catalogue.change_coupon(store.database, replace(paused, is_active=False), now=now)
     refusals = set()
-    for code in ("OVER", "SOON", "DEAR", "USED", "PAUSED", "UNKNOWN", "x", "", "é" * 10, "a" * 64):
-        reply = await (await store.open()).coupon(code)
+    for code in (
+        *("OVER", "SOON", "DEAR", "USED", "PAUSED", "UNKNOWN", "x", "", "é" * 10, "a" * 64),
+        *("a" * 65, "\t" * 70, "b" * 200_000),
+    ):
+        basket = await store.open()
+        reply = await basket.coupon(code)
         assert_refused(reply, ErrorCode.COUPON_INVALID, status=422)
         refusals.add(str(reply.json["error"]))
+        assert (await basket.found()).wrong_codes == 1
+        body = {"productId": store.product.product_id, "couponCode": code}
+        assert_refused(await store.order(body), ErrorCode.COUPON_INVALID, status=422)
     assert len(refusals) == 1
     malformed = await (await store.open()).call("POST", "/coupon", {"code": 1})
     assert_refused(malformed, ErrorCode.VALIDATION_ERROR, status=400)

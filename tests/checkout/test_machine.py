@@ -318,7 +318,7 @@ class Shopping(RuleBasedStateMachine):
         cart.pix_made += method == "pix"
         cart.cards_refused += status == "failed"
         cart.slips_made += method == "boleto"
-        if method == "boleto" and cart.slips_made == 1:
+        if method == "boleto":
             assert made.expires_at is not None
             cart.expires_at = max(cart.expires_at, made.expires_at)
 

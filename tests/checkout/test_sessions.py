@@ -15,6 +15,7 @@ from vintem.checkout import catalogue
 from vintem.checkout import service as checkout
 from vintem.checkout.model import Appearance, Banner, Theme
 from vintem.companies import service as companies
+from vintem.companies.model import Environment
 from vintem.kit.clock import parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.ledger.model import Scope
@@ -168,6 +169,17 @@ async def test_an_unknown_token_is_not_found(store: Storefront, token: str) -> N
             *(ErrorCode.INVALID_DOCUMENT, 422),
         ),
         ({"additionalAmount": 9_999_999_999}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"additionalAmount": 10_000_000_000}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"shippingAmount": 10**30}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+        ({"additionalAmount": -1}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": -(10**30)}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": -1, "quantity": 0}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": -1, "metadata": {"a": {}}}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": -1, "successUrl": "x"}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+        ({"shippingAmount": 1.5}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"shippingAmount": "100"}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"additionalAmount": True}, ErrorCode.VALIDATION_ERROR, 400),
+        ({"additionalAmount": None}, ErrorCode.VALIDATION_ERROR, 400),
     ],
 )
 async def test_an_order_that_cannot_be_paid_is_refused(
@@ -175,6 +187,32 @@ async def test_an_order_that_cannot_be_paid_is_refused(
 ) -> None:
     base = {"productId": store.product.product_id} if body else {}
     assert_refused(await store.order({**base, **body}), code, status=status)
+
+
+@pytest.mark.parametrize("minutes", [1, 10_080])
+async def test_a_session_lasts_as_long_as_was_asked_for(store: Storefront, minutes: int) -> None:
+    asked_at = utc_now()
+    reply = await store.order({"productId": store.product.product_id, "expiresAt": minutes})
+    assert reply.status == 201
+    lasts = parse_public_time(reply.data["expiresAt"]) - asked_at
+    assert timedelta(seconds=-1) < lasts - timedelta(minutes=minutes) < timedelta(seconds=10)
+
+
+async def test_an_added_amount_that_cannot_be_is_named(store: Storefront) -> None:
+    base, most = {"productId": store.product.product_id}, 9_999_999_999
+    for field in ("shippingAmount", "additionalAmount"):
+        below = await store.order({**base, field: -1})
+        assert below.json["error"]["details"] == {"field": field, "minimum": 0}
+        above = await store.order({**base, field: most + 1})
+        assert above.json["error"]["details"] == {"field": field, "maximum": most}
+    assert (await store.order({**base, "additionalAmount": most - 14_990})).status == 201
+
+
+async def test_a_recorded_key_replays_whatever_is_added(store: Storefront) -> None:
+    base = {"productId": store.product.product_id}
+    assert (await store.order(base, key="k-1")).status == 201
+    reused = await store.order({**base, "shippingAmount": -1}, key="k-1")
+    assert_refused(reused, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
 
 
 async def test_a_total_below_the_minimum_is_refused(store: Storefront) -> None:
@@ -197,6 +235,33 @@ async def test_return_addresses_are_of_the_companys_domains(store: Storefront) -
     ):
         reply = await store.order({"productId": store.product.product_id, "cancelUrl": address})
         assert_refused(reply, ErrorCode.INVALID_URL, status=422)
+
+
+async def test_a_buyer_returns_to_any_port_and_any_part_of_a_page(store: Storefront) -> None:
+    live = await catalogue.create_product(
+        store.database,
+        Scope(store.company_id, Environment.LIVE),
+        name="Curso",
+        unit_amount=9_990,
+        now=utc_now(),
+    )
+    tenant = store.shop.tenant
+    products = ((tenant.ck_test, store.product.product_id), (tenant.ck_live, live.product_id))
+    for key, product_id in products:
+        for address in ("https://loja.example/#/obrigado", "https://loja.example:8080/ok?a=1#b"):
+            body = {"productId": product_id, "successUrl": address, "cancelUrl": address}
+            made = await store.api.post("/v1/checkout/sessions", key=key, json=body)
+            assert made.status == 201, made.json
+            token = made.data["checkoutUrl"].rpartition("/s/")[2]
+            read = (await store.api.get(f"/v1/checkout/sessions/{token}")).data
+            assert (read["successUrl"], read["cancelUrl"]) == (address, address)
+        for address in (
+            *("https://me@loja.example/#x", "https://10.0.0.1:8080/", "https://loja.example:0/"),
+            *("https://loja.example/#a b", "http://loja.example/#x", "https://loja.example/#é"),
+        ):
+            body = {"productId": product_id, "successUrl": address}
+            reply = await store.api.post("/v1/checkout/sessions", key=key, json=body)
+            assert_refused(reply, ErrorCode.INVALID_URL, status=422)
 
 
 async def test_another_environments_product_is_not_found(store: Storefront) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.api import assert_refused, complaints
 from support.storefront import Storefront, buyer
 from vintem.checkout import service as checkout
-from vintem.kit.clock import utc_now
+from vintem.kit.clock import public_time, utc_now
 from vintem.kit.errors import ErrorCode
 
 
@@ -108,23 +108,39 @@ async def test_a_session_may_use_what_it_holds_itself(store: Storefront) -> None
     assert await complaints(store.database) == {}
 
 
-async def test_a_session_makes_three_slips_and_lasts_as_long_as_the_first(
+async def test_a_session_makes_three_slips_and_lasts_as_long_as_each(
     store: Storefront,
 ) -> None:
     basket = await store.open(expiresAt=1)
     assert (await basket.pay_by_boleto()).status == 201
-    await basket.age(timedelta(days=1))
-    first = await basket.found()
     for _ in range(2):
-        await checkout.choose_another_way(store.database, first, now=utc_now())
+        await basket.age(timedelta(days=1))
+        before = await basket.found()
+        await checkout.choose_another_way(store.database, before, now=utc_now())
         assert "boleto" in (await basket.read())["paymentMethods"]
         assert (await basket.pay_by_boleto()).status == 201
-        assert (await basket.found()).expires_at == first.expires_at
-    await checkout.choose_another_way(store.database, first, now=utc_now())
+        read = await basket.read()
+        assert read["expiresAt"] == read["payment"]["expiresAt"] > public_time(before.expires_at)
+        found = await basket.found()
+        assert found.due_at == found.expires_at
+    await checkout.choose_another_way(store.database, await basket.found(), now=utc_now())
     assert (await basket.read())["paymentMethods"] == ["pix", "credit_card"]
     refused = await basket.pay_by_boleto()
     assert_refused(refused, ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE, status=422)
     assert await complaints(store.database) == {}
+
+
+async def test_a_slip_that_ends_earlier_leaves_its_session_its_time(store: Storefront) -> None:
+    basket = await store.open(expiresAt=1)
+    assert (await basket.pay_by_boleto()).status == 201
+    first = await basket.found()
+    await checkout.choose_another_way(store.database, first, now=utc_now())
+    await store.set_up(boleto_due_days=1)
+    await basket.age(timedelta(days=-30))
+    longer = (await basket.found()).expires_at
+    assert longer == first.expires_at + timedelta(days=30)
+    assert (await basket.pay_by_boleto()).status == 201
+    assert (await basket.found()).expires_at == longer
 
 
 async def test_a_key_that_was_shown_a_payment_stands_for_it(store: Storefront) -> None:

@@ -1,33 +1,13 @@
 """Cards of a session whose acquirer did not answer: nothing is lost, nothing is charged twice."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 
-from checkout.conftest import WIDE
-from conftest import client, serving
-from support.api import Api, complaints
-from support.storefront import Storefront, new_storefront
+from checkout.conftest import faulty
+from support.api import complaints
 from vintem.kit.clock import utc_now
 from vintem.providers.faults import Fault
-from vintem.resources import Resources, open_resources
 from vintem.runtime.db import Database
 from vintem.settings import Settings
-
-
-@asynccontextmanager
-async def faulty(
-    settings: Settings, database: Database, *faults: Fault
-) -> AsyncIterator[tuple[Storefront, Resources]]:
-    shares = tuple((fault, 100) for fault in faults)
-    changed = replace(settings, simulator_faults=shares, **WIDE)  # type: ignore[arg-type]
-    async with (
-        open_resources(changed, shared_limits=False) as resources,
-        serving(resources) as base_url,
-        client() as session,
-    ):
-        yield await new_storefront(Api(base_url, session), database), resources
 
 
 async def test_an_answer_that_was_lost_is_asked_for_and_completes_the_session(

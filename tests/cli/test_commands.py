@@ -213,17 +213,19 @@ async def test_rotated_key_goes_on_working_beside_its_successor(shop: Running) -
         ("1h", timedelta(hours=1)),
         ("24h", timedelta(hours=24)),
         ("7d", timedelta(days=7)),
+        (None, timedelta(hours=24)),
     ],
 )
 async def test_overlap_decides_when_the_old_key_ends(
-    overlap: str,
+    overlap: str | None,
     lasts: timedelta,
     database: Database,
     tenant: Tenant,
     on_database: dict[str, str],
 ) -> None:
     made = await new_key(database, tenant.company.company_id)
-    words = ["key", "rotate", made.record.key_id, "--overlap", overlap]
+    words = ["key", "rotate", made.record.key_id]
+    words += [] if overlap is None else ["--overlap", overlap]
     successor_id, _ = read_key(await vintem(*words, settings=on_database))
     listed = await companies.list_keys(database, tenant.company.public_id)
     records = {key.key_id: key for key in listed}

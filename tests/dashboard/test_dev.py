@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 
 import pyotp
 import pytest
@@ -144,6 +145,27 @@ async def test_a_rotated_key_works_beside_its_successor(shop: Shop, developer: B
     told = await trail_of(shop)
     assert "key.rotated" in told
     assert KEY.search(told) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "hours"), [({}, 24), ({"overlap": "1h"}, 1), ({"overlap": "7d"}, 168)]
+)
+async def test_a_rotated_key_ends_a_day_later_unless_otherwise_asked(
+    shop: Shop, developer: Browser, form: dict[str, str], hours: int
+) -> None:
+    old = await key_id_of(shop, await create_key(developer, "secret"))
+    assert (await developer.post(f"{TEST}/keys/secret/{old}/rotate", form)).status == 303
+    row = await shop.database.fetchrow(
+        """
+        select old.expires_at, new.created_at from api_key old
+        join api_key new on new.company_id = old.company_id and new.key_id = old.replaced_by
+        where old.company_id = $1 and old.key_id = $2
+        """,
+        shop.scope.company_id,
+        old,
+    )
+    assert row is not None
+    assert row["expires_at"] - row["created_at"] == timedelta(hours=hours)
 
 
 async def test_a_revoked_key_is_refused_within_five_seconds(shop: Shop, developer: Browser) -> None:

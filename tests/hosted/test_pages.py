@@ -5,6 +5,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from markupsafe import escape
 from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from support.api import complaints
@@ -412,6 +413,21 @@ async def test_the_way_back_is_the_stored_address_and_nothing_else(store: Storef
     url = f"https://loja.example.com/ok?s={basket.session_id}&amp;x=1"
     assert f'href="{url}"' in paid.html
     assert "data-redirect" in paid.html
+
+
+async def test_the_way_back_may_lead_to_any_port_and_part_of_a_page(store: Storefront) -> None:
+    address = "https://loja.example.com:8080/?a=1&b='\"<i>#/ok/{SESSION_ID}?x=\"><script>&y='"
+    basket = await store.open(successUrl=address, cancelUrl=address)
+    visitor = Visitor.of(basket)
+    opened = await visitor.look()
+    assert f'href="{escape(address)}"' in opened.html
+    await visitor.pay()
+    await visitor.post("simulate", {"to": "paid"})
+    paid = await visitor.look()
+    assert f'href="{escape(address.replace("{SESSION_ID}", basket.session_id))}"' in paid.html
+    for page in (opened, paid):
+        assert "<i>" not in page.html
+        assert '"><script>' not in page.html
 
 
 async def test_a_page_that_posts_are_sent_to_shows_the_session(store: Storefront) -> None:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vintem.kit.urls import URL_CHARACTERS_MAX, UrlFault, WebUrl, parse_web_url
+from vintem.kit.urls import (
+    URL_CHARACTERS_MAX,
+    UrlFault,
+    WebUrl,
+    parse_page_url,
+    parse_web_url,
+)
 
 GOOD = {
     "https://loja.example.com": ("loja.example.com", 443),
@@ -317,7 +323,40 @@ def test_the_allowance_opens_nothing_else() -> None:
                 assert parse_web_url(text, allows_loopback=True) is fault
     for port in ("0", "65536", "-1", "x", ""):
         parsed = parse_web_url(f"http://localhost:{port}/", allows_loopback=True)
-        assert parsed is UrlFault.PORT
+        assert parsed is UrlFault.NO_PORT
+
+
+PAGES = {
+    "https://loja.com.br/#/obrigado": ("loja.com.br", 443),
+    "https://loja.com.br#@evil.com/": ("loja.com.br", 443),
+    "https://loja.com.br/?a#b#c?d": ("loja.com.br", 443),
+    "https://loja.com.br:1/": ("loja.com.br", 1),
+    "https://loja.com.br:65535/#": ("loja.com.br", 65_535),
+}
+
+
+@pytest.mark.parametrize("text", PAGES)
+def test_a_browser_opens_any_port_and_any_part_of_a_page(text: str) -> None:
+    host, port = PAGES[text]
+    assert parse_page_url(text, allows_loopback=False) == WebUrl(text, "https", host, port)
+    assert isinstance(parse_web_url(text, allows_loopback=False), UrlFault)
+
+
+def test_a_browser_is_sent_nowhere_else_that_is_not_called() -> None:
+    for host in NUMBERS + NAMES:
+        for rest in ("/", ":8080/", "#x"):
+            found = parse_page_url(f"https://{host}{rest}", allows_loopback=False)
+            assert isinstance(found, UrlFault), host
+    for fault, texts in WHOLE.items():
+        for text in texts:
+            if fault not in {UrlFault.PORT, UrlFault.FRAGMENT}:
+                assert parse_page_url(text, allows_loopback=False) is fault
+    for port in ("0", "65536", "-1", "x", "", "0443", "+443", "44.3", "4_43"):
+        found = parse_page_url(f"https://loja.com.br:{port}/", allows_loopback=False)
+        assert found is UrlFault.NO_PORT
+    for end in ("\n", " ", "\u202e", "p\u00e3o", "\\"):
+        found = parse_page_url(f"https://loja.com.br/#{end}", allows_loopback=False)
+        assert found is UrlFault.CHARACTERS
 
 
 def test_at_least_a_hundred_hostile_forms_are_tried() -> None:

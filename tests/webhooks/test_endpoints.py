@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from conftest import client, serving
 from support.api import Api, Shop, assert_refused, new_shop
 from support.sink import Sink
 from support.webhooks import deliveries, get, patch, post, register, until_delivered
+from vintem.kit.clock import parse_public_time, public_time
 from vintem.kit.errors import ErrorCode
 from vintem.kit.ids import Prefix, is_id, new_id
 from vintem.resources import Resources
@@ -335,10 +337,55 @@ async def test_deliveries_are_found_by_status_kind_and_event(
         assert refused.json["error"]["details"]["errors"][0]["field"] == field
 
 
-async def test_thirty_days_can_be_replayed(strict_shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("start", "end", "status"),
+    [
+        ("2026-01-01", "2026-01-30", 200),
+        ("2026-01-01", "2026-01-31", 400),
+        ("2026-01-01T08:30:00.000Z", "2026-01-31T08:30:00.000Z", 200),
+        ("2026-01-01T08:30:00.000Z", "2026-01-31T08:30:00.001Z", 400),
+        ("2026-01-01T08:30:00.000Z", "2026-01-01T08:30:00.000Z", 200),
+        ("2026-01-01T08:30:00.000Z", "2026-01-01T08:29:59.999Z", 400),
+    ],
+)
+async def test_thirty_days_can_be_replayed(
+    strict_shop: Shop, start: str, end: str, status: int
+) -> None:
     made = await register(strict_shop, "https://loja.com.br/")
-    body = {"from": "2026-01-01", "to": "2026-01-30"}
-    assert (await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", body)).status == 200
+    body = {"from": start, "to": end}
+    assert (await post(strict_shop, f"/v1/webhooks/{made['id']}/replay", body)).status == status
+
+
+@pytest.mark.parametrize("microseconds", [0, 999])
+async def test_a_replay_takes_the_events_of_its_first_and_its_last_moment(
+    shop: Shop, sink: Sink, database: Database, microseconds: int
+) -> None:
+    await shop.create()
+    await database.execute(
+        """
+        update webhook_event set created_at =
+            date_trunc('milliseconds', created_at) + $2 * interval '1 microsecond'
+        where company_id = $1
+        """,
+        shop.scope.company_id,
+        microseconds,
+    )
+    made = await register(shop, sink.url())
+    [event] = (await get(shop, "/v1/events"))["events"]
+    shown = event["timestamp"]
+    moment = parse_public_time(shown)
+    before = public_time(moment - timedelta(milliseconds=1))
+    after = public_time(moment + timedelta(milliseconds=1))
+    path = f"/v1/webhooks/{made['id']}/replay"
+    for start, end, events in (
+        (shown, shown, 1),
+        (before, shown, 1),
+        (shown, after, 1),
+        (before, before, 0),
+        (after, after, 0),
+    ):
+        replayed = await post(shop, path, {"from": start, "to": end})
+        assert (replayed.status, replayed.data["events"]) == (200, events), (start, end)
 
 
 async def test_lists_go_by_page_and_by_cursor(shop: Shop, sink: Sink) -> None:

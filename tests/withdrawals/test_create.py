@@ -1,6 +1,7 @@
 """Asking for money: it is held at once, shown in full to its owner, and told to the world."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from support.api import Api
 from vintem.api.withdrawal_shapes import WithdrawalReply
 from vintem.runtime.db import Database
 from vintem.withdrawals.model import MOVES, Status
-from withdrawals.till import Till, new_till, pix_body
+from withdrawals.till import Till, crypto_body, new_till, pix_body
 
 EVP = "123e4567-e89b-12d3-a456-426655440000"
 FIELDS = {
@@ -100,16 +101,25 @@ async def test_the_fee_comes_out_of_the_amount_or_on_top_of_it(
     await till.check()
 
 
-async def test_a_beneficiary_is_shown_whole_to_its_owner_and_masked_in_lists(till: Till) -> None:
-    made = await till.take(beneficiary={"name": "Ana Sá", "document": "529.982.247-25"})
+@pytest.mark.parametrize("body_of", [pix_body, crypto_body])
+async def test_a_beneficiary_is_shown_whole_to_its_owner_and_masked_in_lists(
+    till: Till, body_of: Callable[..., dict[str, Any]]
+) -> None:
+    beneficiary = {"name": "Ana Sá", "document": "529.982.247-25"}
+    reply = await till.ask(body_of(beneficiary=beneficiary), idempotency_key="k-1")
+    made = reply.data
     assert made["beneficiary"] == {"name": "Ana Sá", "document": "52998224725"}
+    assert (await till.read(made["id"]))["beneficiary"] == made["beneficiary"]
+    again = await till.ask(body_of(beneficiary=beneficiary), idempotency_key="k-1")
+    assert (again.status, again.data["beneficiary"]) == (200, made["beneficiary"])
     [first] = (await till.list())["withdrawals"]
     assert first["beneficiary"] == {"name": "Ana Sá", "document": "***.982.247-**"}
     assert "52998224725" not in json.dumps(await told(till, made["id"]))
     stored = await till.database.fetchval(
-        "select details from withdrawal where withdrawal_id = $1", made["id"]
+        "select w::text from withdrawal w where withdrawal_id = $1", made["id"]
     )
     assert "52998224725" not in stored
+    assert b"52998224725".hex() not in stored
 
 
 async def test_an_event_tells_of_the_new_withdrawal(till: Till) -> None:

@@ -1,10 +1,12 @@
 """One intent, one withdrawal, whatever is repeated and whatever has changed since."""
 
 import asyncio
+from datetime import timedelta
 
 from support.api import assert_refused
 from vintem.companies import service as companies
 from vintem.companies.model import ImplicitProtection
+from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
 from withdrawals.till import Till, crypto_body, pix_body
 
@@ -106,15 +108,19 @@ async def test_of_many_equal_requests_at_once_one_passes(till: Till) -> None:
     await till.check()
 
 
-async def test_after_ten_minutes_it_is_another_wish(till: Till) -> None:
+async def test_after_ten_minutes_it_is_another_wish_and_not_before(till: Till) -> None:
     await protect(till, ImplicitProtection.ENFORCE)
-    await till.take()
-    await till.database.execute(
-        "update implicit_intent set created_at = created_at - interval '601 seconds'"
-        " where company_id = $1",
-        till.company_id,
-    )
-    await till.take()
+    made = await till.take()
+    for seconds, status in ((597, 409), (601, 201)):
+        await till.database.execute(
+            "update implicit_intent set created_at = $2 where company_id = $1",
+            till.company_id,
+            utc_now() - timedelta(seconds=seconds),
+        )
+        reply = await till.ask(pix_body())
+        assert reply.status == status, reply.json
+        if status == 409:
+            assert reply.json["error"]["details"] == {"existingId": made["id"]}
 
 
 async def test_observed_protection_only_counts(till: Till) -> None:

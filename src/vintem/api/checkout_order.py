@@ -18,13 +18,16 @@ from vintem.checkout.service import NewSession, WantedItem
 from vintem.companies import service as companies
 from vintem.companies.model import Environment
 from vintem.kit.errors import ErrorCode, Refusal
-from vintem.kit.urls import UrlFault, WebUrl, is_loopback_host, parse_web_url
+from vintem.kit.money import AMOUNT_CENTS_MAX, Cents
+from vintem.kit.urls import UrlFault, WebUrl, is_loopback_host, parse_page_url
 
 
 async def read_order(call: Call) -> NewSession:
     """Check what is asked for and turn it into the session to be opened."""
     order, caller = call.body_as(SessionBody), call.company
     check_form(order)
+    _check_added("shippingAmount", order.shipping_amount)
+    _check_added("additionalAmount", order.additional_amount)
     storefront = await companies.get_storefront(call.resources.database, caller.company_id)
     for field, address in (("successUrl", order.success_url), ("cancelUrl", order.cancel_url)):
         check_return_url(address, field, environment=caller.environment, domains=storefront.domains)
@@ -65,13 +68,22 @@ def check_form(order: SessionBody) -> None:
         )
 
 
+def _check_added(field: str, amount: Cents) -> None:
+    if amount < 0:
+        details = {"field": field, "minimum": 0}
+        raise Refusal(ErrorCode.AMOUNT_BELOW_MINIMUM, details=details)
+    if amount > AMOUNT_CENTS_MAX:
+        details = {"field": field, "maximum": AMOUNT_CENTS_MAX}
+        raise Refusal(ErrorCode.AMOUNT_ABOVE_MAXIMUM, details=details)
+
+
 def check_return_url(
     address: str | None, field: str, *, environment: str, domains: Sequence[str]
 ) -> None:
     """Refuse an address that buyers are not sent to: only https, only the company's own hosts."""
     if address is None:
         return
-    parsed = parse_web_url(address, allows_loopback=environment == Environment.TEST)
+    parsed = parse_page_url(address, allows_loopback=environment == Environment.TEST)
     if isinstance(parsed, UrlFault):
         raise Refusal(ErrorCode.INVALID_URL, parsed, details={"field": field})
     if parsed.scheme != "https" and not is_loopback_host(parsed.host):

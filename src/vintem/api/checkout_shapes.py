@@ -14,7 +14,6 @@ from vintem.api.transaction_shapes import (
     SAYS_SOMETHING,
     VISIBLE,
     AddressBody,
-    Cents,
     CustomerBody,
     DocumentBody,
 )
@@ -34,6 +33,7 @@ from vintem.transactions.model import PaymentMethod, Status
 ProductId = Annotated[str, Meta(min_length=1, max_length=64, examples=["prod_…"])]
 Quantity = Annotated[int, Meta(ge=1, le=QUANTITY_MAX)]
 Url = Annotated[str, Meta(max_length=2_048)]
+AddedAmount = Annotated[int, Meta(description="Cents that are added to the items, from 0 on.")]
 
 
 class LineItemBody(Body, frozen=True):
@@ -75,9 +75,9 @@ class SessionBody(Body, frozen=True):
     success_url: Url | None = None
     cancel_url: Url | None = None
     customer: PrefillBody | None = None
-    coupon_code: Annotated[str, Meta(max_length=64)] | None = None
-    shipping_amount: Cents = 0
-    additional_amount: Cents = 0
+    coupon_code: str | None = None
+    shipping_amount: AddedAmount = 0
+    additional_amount: AddedAmount = 0
     external_ref: Annotated[str, Meta(max_length=120)] | None = None
     postback_url: Url | None = None
     metadata: dict[str, str | int | float | bool | None] | None = None
@@ -86,7 +86,8 @@ class SessionBody(Body, frozen=True):
 class CouponBody(Body, frozen=True):
     """The code that the buyer has."""
 
-    code: Annotated[str, Meta(max_length=64, examples=["BEMVINDO"])]
+    # One that no coupon can have is a wrong code like any other.
+    code: Annotated[str, Meta(examples=["BEMVINDO"])]
 
 
 class CardTokenBody(Body, frozen=True):

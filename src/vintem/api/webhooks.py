@@ -1,14 +1,14 @@
 """The Webhooks group."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from vintem.api.body import validation_refusal
 from vintem.api.call import Access, Answer, Call, Data, Route
-from vintem.api.paging import read_page, shown_pagination
+from vintem.api.paging import read_moment, read_page, shown_pagination
 from vintem.api.webhook_shapes import (
     EVENT_KINDS,
     AnsweredReply,
@@ -32,7 +32,7 @@ from vintem.api.webhook_shapes import (
     WebhookSecretReply,
 )
 from vintem.companies.model import Environment, LimitGroup
-from vintem.kit.clock import parse_public_time, public_time, start_of_business_day
+from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, is_id
 from vintem.resources import Resources
@@ -53,6 +53,7 @@ from vintem.webhooks.service import Place, Wishes
 from vintem.webhooks.signing import headers_of
 
 NAMES_BUSY_RETRY_SECONDS: Final = 5
+MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 async def create_webhook(call: Call) -> Answer:
@@ -155,13 +156,14 @@ async def replay_events(call: Call) -> Answer:
     """Tell an address once more what happened in a time."""
     body = call.body_as(ReplayBody)
     start = _moment("from", body.from_, is_end=False)
-    end = _moment("to", body.to, is_end=True)
-    if end < start:
+    # Shown times leave out what is below a millisecond: all of the last one belongs to it.
+    after = _moment("to", body.to, is_end=True)
+    if after <= start:
         raise validation_refusal([{"field": "to", "message": "must not be before from"}])
-    if end - start > REPLAY_MAX:
+    if after - start > REPLAY_MAX + MILLISECOND:
         message = f"must be at most {REPLAY_MAX.days} days after from"
         raise validation_refusal([{"field": "to", "message": message}])
-    webhook_id = _webhook_id(call)
+    webhook_id, end = _webhook_id(call), after - timedelta.resolution
     count = await webhooks.replay(
         call.resources.database, _place(call), webhook_id, start=start, end=end, now=call.now
     )
@@ -241,16 +243,12 @@ async def check_url(resources: Resources, place: Place, url: str) -> None:
 
 
 def _moment(field: str, text: str, *, is_end: bool) -> datetime:
-    try:
-        if "T" in text:
-            return parse_public_time(text)
-        day = date.fromisoformat(text)
-        if not is_end:
-            return start_of_business_day(day)
-        return start_of_business_day(day + timedelta(days=1)) - timedelta(microseconds=1)
-    except (ValueError, OverflowError):
-        message = "must be a business day or a public time"
-        raise validation_refusal([{"field": field, "message": message}]) from None
+    """Read a business day or a public time; of an end, what follows it."""
+    faults: list[dict[str, str]] = []
+    moment = read_moment(field, text, faults, is_end=is_end)
+    if moment is None:
+        raise validation_refusal(faults)
+    return moment
 
 
 def _shown(endpoint: Endpoint) -> WebhookReply:

@@ -69,7 +69,9 @@ async def prepare(
     sums = check_amounts(call, order, method)
     document = _document(order)
     destination: Destination = (
-        _wallet(call, order) if is_crypto else _pix(order, sums, document=document)
+        _wallet(call, order, document=document)
+        if is_crypto
+        else _pix(order, sums, document=document)
     )
     is_live = call.company.environment is Environment.LIVE
     allows_loopback = call.resources.allows_loopback_webhooks and not is_live
@@ -189,7 +191,7 @@ def _copied_code(text: str, sums: Sums, *, document: str | None) -> PixDestinati
     return PixDestination(code.key, AskedKeyType.COPYPASTE, code=text.strip(), document=document)
 
 
-def _wallet(call: Call, order: WithdrawalBody) -> WalletDestination:
+def _wallet(call: Call, order: WithdrawalBody, *, document: str | None) -> WalletDestination:
     assert order.coin is not None
     assert order.wallet_address is not None
     assert order.wallet_network is not None
@@ -200,7 +202,7 @@ def _wallet(call: Call, order: WithdrawalBody) -> WalletDestination:
     address = normalise_address(network, order.wallet_address, is_live=is_live)
     if address is None:
         raise Refusal(ErrorCode.INVALID_WALLET_ADDRESS, details={"field": "walletAddress"})
-    return WalletDestination(order.coin, network, address)
+    return WalletDestination(order.coin, network, address, document=document)
 
 
 def _document(order: WithdrawalBody) -> str | None:

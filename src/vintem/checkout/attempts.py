@@ -273,8 +273,8 @@ async def _write_down(
     is_pix = made.payment_method is PaymentMethod.PIX
     is_slip = made.payment_method is PaymentMethod.BOLETO
     expires_at = session.expires_at
-    if is_slip and not session.slips_made:
-        # A slip takes days to be paid: the session lasts as long as its first one does.
+    if is_slip:
+        # A slip takes days to be paid: the session lasts as long, and there are few of them.
         assert made.expires_at is not None
         expires_at = max(expires_at, made.expires_at)
     await store.update(

@@ -1,6 +1,7 @@
-"""Web addresses that strangers give us to call: only public names over https, judged by their form.
+"""Web addresses that strangers give us, to call or to send buyers to: public names over https.
 
-What a name resolves to is checked by whoever calls it, each time it is called.
+They are judged by their form. What a name resolves to is checked by whoever calls it, each time it
+is called.
 """
 
 import re
@@ -41,7 +42,7 @@ _LAST_LABEL: Final = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{1,59}")
 
 
 class UrlFault(StrEnum):
-    """Why an address is not called, as a sentence."""
+    """Why an address is not taken, as a sentence."""
 
     TOO_LONG = f"The address is longer than {URL_CHARACTERS_MAX} characters."
     CHARACTERS = "The address has characters that must be percent-encoded."
@@ -50,13 +51,14 @@ class UrlFault(StrEnum):
     USERINFO = "The address must not hold a user name or password."
     FRAGMENT = "The address must not have a fragment."
     PORT = "The port must be 443 or 8443."
+    NO_PORT = f"The port must be a number from 1 to {PORT_MAX}."
     IP_LITERAL = "The address must name its host, not give it in numbers."
     HOST = "The host is not a public name."
 
 
 @dataclass(frozen=True, slots=True)
 class WebUrl:
-    """An address that may be called, and where it leads; the host in ASCII and lower case."""
+    """An address that was read, and where it leads; the host in ASCII and lower case."""
 
     text: str
     scheme: str
@@ -69,6 +71,21 @@ def parse_web_url(text: str, *, allows_loopback: bool) -> WebUrl | UrlFault:
 
     Where loopback is allowed, so are http and any port.
     """
+    found = _parse(text, allows_loopback=allows_loopback, has_any_port=allows_loopback)
+    if isinstance(found, WebUrl) and "#" in text:
+        return UrlFault.FRAGMENT
+    return found
+
+
+def parse_page_url(text: str, *, allows_loopback: bool) -> WebUrl | UrlFault:
+    """Read an address that a browser shall open, with any port and any fragment, or say why not.
+
+    Where loopback is allowed, so is http.
+    """
+    return _parse(text, allows_loopback=allows_loopback, has_any_port=True)
+
+
+def _parse(text: str, *, allows_loopback: bool, has_any_port: bool) -> WebUrl | UrlFault:
     if len(text) > URL_CHARACTERS_MAX:
         return UrlFault.TOO_LONG
     # The reader below would drop some of these without a word.
@@ -84,9 +101,9 @@ def parse_web_url(text: str, *, allows_loopback: bool) -> WebUrl | UrlFault:
     place = _HOST_AND_PORT.fullmatch(parts.netloc)
     if place is None:
         return UrlFault.IP_LITERAL if "[" in parts.netloc else UrlFault.HOST
-    port = _port(place["port"], parts.scheme, is_any=allows_loopback)
-    if port is None:
-        return UrlFault.PORT
+    port = _port(place["port"], parts.scheme, is_any=has_any_port)
+    if isinstance(port, UrlFault):
+        return port
     host = _host(place["host"], allows_loopback=allows_loopback)
     return host if isinstance(host, UrlFault) else WebUrl(text, parts.scheme, host, port)
 
@@ -97,20 +114,18 @@ def _fault_around_host(text: str, parts: SplitResult, *, allows_loopback: bool) 
         return UrlFault.SCHEME
     if "@" in parts.netloc:
         return UrlFault.USERINFO
-    if "#" in text:
-        return UrlFault.FRAGMENT
-    if _AFTER_HOST.fullmatch(parts.path + parts.query) is None:
+    if _AFTER_HOST.fullmatch(parts.path + parts.query + parts.fragment) is None:
         return UrlFault.CHARACTERS
     return None
 
 
-def _port(written: str | None, scheme: str, *, is_any: bool) -> int | None:
+def _port(written: str | None, scheme: str, *, is_any: bool) -> int | UrlFault:
     if written is None:
         return DEFAULT_PORTS[scheme]
-    if _PORT.fullmatch(written) is None:
-        return None
-    port = int(written)
-    return port if port in PORTS or (is_any and port <= PORT_MAX) else None
+    port = 0 if _PORT.fullmatch(written) is None else int(written)
+    if is_any:
+        return port if 0 < port <= PORT_MAX else UrlFault.NO_PORT
+    return port if port in PORTS else UrlFault.PORT
 
 
 def _host(written: str, *, allows_loopback: bool) -> str | UrlFault:

@@ -23,11 +23,12 @@ class PixDestination(msgspec.Struct, frozen=True, tag="pix"):
 
 
 class WalletDestination(msgspec.Struct, frozen=True, tag="wallet"):
-    """A wallet on one network."""
+    """A wallet on one network, and whose it is, if that is known."""
 
     coin: Coin
     network: Network
     address: str
+    document: str | None = None
 
 
 Destination = PixDestination | WalletDestination

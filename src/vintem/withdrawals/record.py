@@ -34,8 +34,8 @@ def record_of(withdrawal: Withdrawal, destination: Destination | None = None) ->
     )
     if isinstance(destination, PixDestination):
         shown["pixKey"] = shown_key(destination)
-        if shown["beneficiary"] is not None:
-            shown["beneficiary"]["document"] = destination.document
+    if destination is not None and destination.document is not None:
+        shown["beneficiary"]["document"] = destination.document
     return _encode(shown)
 
 
