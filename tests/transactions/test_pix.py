@@ -233,7 +233,9 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "no e-mail": ({"customer": customer(email="cliente")}, "customer.email"),
     "e-mail with a line break": ({"customer": customer(email="a@b.com\n")}, "customer.email"),
     "telephone": ({"customer": customer(phone="123")}, "customer.phone"),
-    "foreign telephone": ({"customer": customer(phone="+14155552671")}, "customer.phone"),
+    "telephone of nine digits": ({"customer": customer(phone="118765432")}, "customer.phone"),
+    "telephone of 14 digits": ({"customer": customer(phone="55119876543210")}, "customer.phone"),
+    "telephone with a word": ({"customer": customer(phone="1187654321 ramal")}, "customer.phone"),
     "document type": (document("rg", "52998224725"), "customer.document.type"),
     "document as number": (document("cpf", 52998224725), "customer.document.number"),
     "zip code": (
@@ -301,6 +303,26 @@ async def test_a_wrong_form_is_refused_by_the_name_of_its_field(shop: Shop, case
 )
 async def test_what_just_fits_is_accepted(shop: Shop, changed: dict[str, Any]) -> None:
     data = await shop.create(**changed)
+    assert await shop.read(data["id"]) == data
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("(11) 8765-4321", "1187654321"),
+        ("0800 123 4567", "08001234567"),
+        ("12125550100", "12125550100"),
+        ("+1 (212) 555-0100", "+12125550100"),
+        ("+351 912.345.678", "+351912345678"),
+        ("011 98765-4321", "011987654321"),
+        ("(11)  98765--4321", "+5511987654321"),
+    ],
+)
+async def test_a_telephone_of_any_country_or_age_is_kept_by_its_digits(
+    shop: Shop, sent: str, shown: str
+) -> None:
+    data = await shop.create(customer=customer(phone=sent))
+    assert data["customer"]["phone"] == shown
     assert await shop.read(data["id"]) == data
 
 

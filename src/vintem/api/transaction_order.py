@@ -26,7 +26,7 @@ from vintem.api.transaction_shapes import (
 )
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
 from vintem.brazil.installments import InstallmentOption
-from vintem.brazil.phone import normalise_phone
+from vintem.brazil.phone import normalise_any_phone
 from vintem.companies.model import Caller, Environment
 from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
@@ -243,8 +243,7 @@ def check_order(
 def check_form(order: TransactionBody) -> None:
     """Refuse what the declared shape cannot say."""
     faults = metadata_faults(order.metadata)
-    if order.customer.phone is not None and normalise_phone(order.customer.phone) is None:
-        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    faults += phone_faults(order.customer.phone)
     if order.ip is not None and not _is_address(order.ip):
         faults.append(("ip", "is not an IP address"))
     if order.pix is not None and order.payment_method is not PaymentMethod.PIX:
@@ -255,6 +254,13 @@ def check_form(order: TransactionBody) -> None:
         raise validation_refusal(
             [{"field": field, "message": message} for field, message in faults]
         )
+
+
+def phone_faults(phone: str | None) -> Sequence[tuple[str, str]]:
+    """Name what is wrong with a buyer's telephone number, wherever it is taken."""
+    if phone is None or normalise_any_phone(phone) is not None:
+        return ()
+    return [("customer.phone", "must be a telephone number of 10 to 13 digits")]
 
 
 def read_document(customer: CustomerBody) -> CustomerDocument:
@@ -311,7 +317,7 @@ def filter_of(call: Call, query: TransactionQuery) -> Filter:
 
 
 def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str, object]:
-    phone = None if customer.phone is None else normalise_phone(customer.phone)
+    phone = None if customer.phone is None else normalise_any_phone(customer.phone)
     return {
         "name": customer.name,
         "email": customer.email,
