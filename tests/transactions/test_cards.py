@@ -28,6 +28,7 @@ from vintem.companies import service as companies
 from vintem.companies.model import Fee, Method
 from vintem.kit.clock import business_day, parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.kit.ids import Prefix, is_id
 from vintem.ledger.model import Scope
 from vintem.providers.port import Card
 from vintem.runtime import log as logs
@@ -519,8 +520,7 @@ async def test_a_token_stands_for_its_card_once(
     made = reply.data
     assert set(made) == {"token", "brand", "firstDigits", "lastDigits", "expiresAt"}
     assert (made["brand"], made["firstDigits"], made["lastDigits"]) == ("visa", "411111", "1111")
-    assert made["token"].startswith("card_")
-    assert len(made["token"]) == len("card_") + 43
+    assert is_id(made["token"], Prefix.CARD)
     lifetime = parse_public_time(made["expiresAt"]) - before
     assert timedelta(minutes=14, seconds=59) < lifetime < timedelta(minutes=15, seconds=10)
 
