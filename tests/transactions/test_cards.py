@@ -5,12 +5,14 @@ import base64
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import running_api
 from support.acquirer import tell
 from support.api import (
     TEST_PEPPER,
@@ -34,6 +36,7 @@ from vintem.providers.port import Card
 from vintem.runtime import log as logs
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
+from vintem.settings import Settings
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 
@@ -508,6 +511,20 @@ async def test_the_live_environment_charges_no_card_yet(
     assert await tokens_kept(database, merchant) == 0
 
 
+async def test_an_operator_may_allow_cards_themselves_in_the_live_environment(
+    merchant: Tenant, settings: Settings, database: Database
+) -> None:
+    assert not settings.live_raw_cards
+    async with running_api(replace(settings, live_raw_cards=True)) as api:
+        # Nobody is there yet to charge it: that is the next thing to be looked at.
+        reply = await create(api, merchant, order(), sk=merchant.sk_live)
+        assert_refused(reply, ErrorCode.PROVIDER_NOT_CONFIGURED, status=503)
+        reply = await create(api, merchant, order(amount=99), sk=merchant.sk_live)
+        assert_refused(reply, ErrorCode.AMOUNT_BELOW_MINIMUM, status=422)
+        assert (await create(api, merchant, order())).status == 201
+    assert await tokens_kept(database, merchant) == 0
+
+
 # Tokens
 
 
@@ -555,6 +572,14 @@ async def test_every_answer_of_the_issuer_uses_the_token_up(
 async def test_an_unknown_token_is_refused(api: Api, merchant: Tenant, token: str) -> None:
     reply = await create(api, merchant, order({"token": token}))
     assert_refused(reply, ErrorCode.CARD_TOKEN_INVALID, status=422)
+
+
+async def test_sealed_cards_are_in_no_log_of_the_database(database: Database) -> None:
+    # What is not logged ahead is in no backup of the log and on no standby.
+    kind = await database.fetchval(
+        "select relpersistence from pg_class where oid = 'card_token'::regclass"
+    )
+    assert kind == b"u"
 
 
 async def test_a_token_ends_after_fifteen_minutes(

@@ -27,7 +27,7 @@ from vintem.api.transaction_shapes import (
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
 from vintem.brazil.installments import InstallmentOption
 from vintem.brazil.phone import normalise_any_phone
-from vintem.companies.model import Caller, Environment
+from vintem.companies.model import Environment
 from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
@@ -108,7 +108,7 @@ async def prepare(
 ) -> tuple[Creation, CustomerDocument]:
     """Check an order and turn it into the payment to be written."""
     caller = call.company
-    document = check_order(order, caller, allows_loopback=call.resources.allows_loopback_webhooks)
+    document = check_order(call, order)
     transaction_id = new_id(Prefix.TRANSACTION)
     made = PARTS[order.payment_method](call, order, transaction_id)
     # Only a card makes the caller wait: its token is looked up.
@@ -215,9 +215,7 @@ def _record(
     }
 
 
-def check_order(
-    order: TransactionBody, caller: Caller, *, allows_loopback: bool
-) -> CustomerDocument:
+def check_order(call: Call, order: TransactionBody) -> CustomerDocument:
     """Refuse what cannot be paid, in the order that integrators can rely on."""
     check_form(order)
     if order.amount < AMOUNT_CENTS_MIN:
@@ -232,10 +230,12 @@ def check_order(
         total += order.shipping.fee if order.shipping else 0
         if total != order.amount:
             raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
-    is_test = caller.environment is Environment.TEST
-    check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
-    if caller.environment is Environment.LIVE:
-        refuse_raw_card(order)
+    is_live = call.company.environment is Environment.LIVE
+    allows_loopback = call.resources.allows_loopback_webhooks and not is_live
+    check_postback_url(order.postback_url, allows_loopback=allows_loopback)
+    if is_live:
+        if not call.resources.allows_live_raw_cards:
+            refuse_raw_card(order)
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     return document
 
