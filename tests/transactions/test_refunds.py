@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,40 @@ async def test_each_refund_and_the_last_move_are_told_in_their_order(shop: Shop)
     assert [body["sequence"] for body in last] == [3]
     assert [refund["amount"] for refund in last[0]["data"]["refunds"]] == [100, 200]
     assert last[0]["data"]["refundedAmount"] == 300
+
+
+@pytest.mark.parametrize("amount", [100, None])
+async def test_the_event_of_a_refund_names_the_call_that_made_it(
+    shop: Shop, amount: int | None
+) -> None:
+    transaction_id = await shop.paid(300)
+    path, body = f"/v1/transactions/{transaction_id}/refund", {"amount": amount}
+    headers = {"X-Correlation-Id": "troca-77", "X-Idempotency-Key": "troca"}
+    made = await shop.api.post(path, key=shop.key, json=body, headers=headers)
+    assert (made.status, made.headers["x-correlation-id"]) == (201, "troca-77")
+    other = {"X-Correlation-Id": "troca-78", "X-Idempotency-Key": "troca"}
+    assert (await shop.api.post(path, key=shop.key, json=body, headers=other)).status == 200
+    told = await events_of(shop, made.data["id"])
+    assert [event["metadata"].get("correlationId") for event in told] == ["troca-77"]
+    # What became of the payment is no first event: that named the call that created it.
+    later = await events_of(shop, transaction_id)
+    assert all("correlationId" not in event["metadata"] for event in later)
+
+
+async def test_the_event_of_a_refund_without_a_name_for_its_call_has_none(shop: Shop) -> None:
+    refund = await shop.refund(await shop.paid(300), 100)
+    (event,) = await events_of(shop, refund.data["id"])
+    assert "correlationId" not in event["metadata"]
+
+
+async def events_of(shop: Shop, record_id: str) -> list[Any]:
+    """What was told of a record, in its order."""
+    rows = await shop.database.fetch(
+        "select body from webhook_event where company_id = $1 and entity_id = $2 order by sequence",
+        shop.scope.company_id,
+        record_id,
+    )
+    return [json.loads(row["body"]) for row in rows]
 
 
 @pytest.mark.parametrize("amount", [10_001, 9_999_999_999])

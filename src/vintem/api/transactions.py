@@ -123,6 +123,7 @@ async def refund_transaction(call: Call) -> Answer:
         amount=order.amount,
         reason=order.reason,
         now=call.now,
+        correlation_id=call.correlation_id,
     )
     processed = Processed(is_replay=is_replay, at=refund.created_at)
     return Data(_raw_refund(refund), 200 if is_replay else 201, processed)
