@@ -51,6 +51,11 @@ def document(kind: object, number: object) -> dict[str, Any]:
     return {"customer": customer(document={"type": kind, "number": number})}
 
 
+def items_at(*unit_prices: int) -> dict[str, Any]:
+    items = [{"title": "x", "unitPrice": price, "quantity": 1} for price in unit_prices]
+    return {"items": items}
+
+
 async def test_a_bare_order_is_answered_with_every_field(shop: Shop) -> None:
     reply = await shop.order(pix_order(12_345))
     assert reply.status == 201
@@ -176,6 +181,16 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, int]] = {
     "less than nothing": ({"amount": -10_000}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
     "one cent too much": ({"amount": 10_000_000_000}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
     "beyond 64 bits": ({"amount": 2**63}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "item for nothing": (items_at(0), ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "item for less than nothing": (items_at(1, -1), ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "item for too much": (items_at(10_000_000_000), ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "item beyond 64 bits": (items_at(2**63), ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "negative shipping": ({"shipping": {"fee": -1}}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "shipping for too much": (
+        {"shipping": {"fee": 10_000_000_000}},
+        ErrorCode.AMOUNT_ABOVE_MAXIMUM,
+        422,
+    ),
     "CPF with a wrong digit": (document("cpf", "52998224724"), ErrorCode.INVALID_DOCUMENT, 422),
     "CPF of one digit": (document("cpf", "111.111.111-11"), ErrorCode.INVALID_DOCUMENT, 422),
     "CPF that is a CNPJ": (document("cpf", "11444777000161"), ErrorCode.INVALID_DOCUMENT, 422),
@@ -214,6 +229,30 @@ async def test_what_cannot_be_paid_is_refused_and_leaves_nothing(shop: Shop, cas
     assert (await shop.list())["pagination"]["total"] == 0
     # Nothing was recorded: the same key is free for an order that can be paid.
     assert (await shop.order(pix_order(), idempotency_key="refused")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("changed", "details"),
+    [
+        ({"amount": 99}, {"field": "amount", "minimum": 100}),
+        ({"amount": 10_000_000_000}, {"field": "amount", "maximum": 9_999_999_999}),
+        (items_at(10_000, 0), {"field": "items[1].unitPrice", "minimum": 1}),
+        (items_at(10_000_000_000), {"field": "items[0].unitPrice", "maximum": 9_999_999_999}),
+        ({"shipping": {"fee": -1}}, {"field": "shipping.fee", "minimum": 0}),
+    ],
+)
+async def test_an_amount_out_of_bounds_is_named_with_its_bound(
+    shop: Shop, changed: dict[str, Any], details: dict[str, object]
+) -> None:
+    reply = await shop.order({**pix_order(), **changed})
+    assert reply.status == 422
+    assert reply.json["error"]["details"] == details
+
+
+async def test_a_key_that_was_used_is_told_before_a_price_that_cannot_be(shop: Shop) -> None:
+    assert (await shop.order(pix_order(), idempotency_key="used")).status == 201
+    reply = await shop.order({**pix_order(), **items_at(0)}, idempotency_key="used")
+    assert_refused(reply, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
 
 
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
@@ -255,8 +294,8 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "customer.address.city",
     ),
     "item without a price": ({"items": [{"title": "x", "quantity": 1}]}, "items[0].unitPrice"),
-    "item for nothing": (
-        {"items": [{"title": "x", "unitPrice": 0, "quantity": 1}]},
+    "item with a price in reais": (
+        {"items": [{"title": "x", "unitPrice": 99.9, "quantity": 1}]},
         "items[0].unitPrice",
     ),
     "no item of it": (
@@ -264,7 +303,7 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "items[0].quantity",
     ),
     "101 items": ({"items": [{"title": "x", "unitPrice": 1, "quantity": 1}] * 101}, "items"),
-    "negative shipping": ({"shipping": {"fee": -1}}, "shipping.fee"),
+    "shipping as text": ({"shipping": {"fee": "1"}}, "shipping.fee"),
     "metadata in metadata": ({"metadata": {"a": {"b": 1}}}, "metadata.a"),
     "51 keys": ({"metadata": {str(number): 1 for number in range(51)}}, "metadata"),
     "more than 4 KiB": ({"metadata": {"a": "x" * 4_090}}, "metadata"),

@@ -14,6 +14,7 @@ from vintem.kit.ids import Prefix, is_id
 from vintem.runtime.db import Database
 
 RACERS = 64
+ABOVE = {"field": "amount", "maximum": 9_999_999_999}
 
 
 @pytest.fixture
@@ -142,14 +143,11 @@ async def test_more_than_is_left_is_not_given_back(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"amount": 0},
-        {"amount": -1},
         {"amount": "100"},
         {"amount": 1.5},
         {"amount": True},
         {"reason": "x" * 141},
         {"amuont": 100},
-        {"amount": 10_000_000_000},
         [],
     ],
 )
@@ -159,6 +157,39 @@ async def test_a_refund_of_the_wrong_form_is_refused(shop: Shop, body: object) -
     reply = await shop.api.post(path, key=shop.key, json=body)
     assert_refused(reply, ErrorCode.VALIDATION_ERROR, status=400)
     assert await shop.balance() == {"available": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("amount", "code", "details"),
+    [
+        (0, ErrorCode.AMOUNT_BELOW_MINIMUM, {"field": "amount", "minimum": 1}),
+        (-1, ErrorCode.AMOUNT_BELOW_MINIMUM, {"field": "amount", "minimum": 1}),
+        (10_000_000_000, ErrorCode.AMOUNT_ABOVE_MAXIMUM, ABOVE),
+        (2**63, ErrorCode.AMOUNT_ABOVE_MAXIMUM, ABOVE),
+    ],
+)
+async def test_a_refund_out_of_bounds_is_refused_with_its_bound(
+    shop: Shop, amount: int, code: ErrorCode, details: dict[str, object]
+) -> None:
+    transaction_id = await shop.paid(10_000)
+    reply = await shop.refund(transaction_id, amount)
+    assert_refused(reply, code, status=422)
+    assert reply.json["error"]["details"] == details
+    assert await shop.balance() == {"available": 10_000}
+
+
+async def test_a_refund_out_of_bounds_is_looked_at_after_its_payment_and_its_key(
+    shop: Shop,
+) -> None:
+    unknown = await shop.refund(f"tx_{'0' * 26}", 0)
+    assert_refused(unknown, ErrorCode.TRANSACTION_NOT_FOUND, status=404)
+    transaction_id = await shop.paid(10_000)
+    assert (await shop.refund(transaction_id, 1, idempotency_key="used")).status == 201
+    reused = await shop.refund(transaction_id, 0, idempotency_key="used")
+    assert_refused(reused, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
+    refused = await shop.refund(transaction_id, 0, idempotency_key="free")
+    assert_refused(refused, ErrorCode.AMOUNT_BELOW_MINIMUM, status=422)
+    assert (await shop.refund(transaction_id, 1, idempotency_key="free")).status == 201
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,11 @@ from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent
-from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
+from vintem.kit.money import (
+    AMOUNT_CENTS_MIN,
+    SHIPPING_CENTS_MIN,
+    UNIT_PRICE_CENTS_MIN,
+)
 from vintem.ledger.model import Scope
 from vintem.runtime.crypto import Sealer
 from vintem.transactions.batches import Creation
@@ -43,6 +47,7 @@ from vintem.transactions.model import (
     Status,
     Terms,
     Transaction,
+    check_amount,
 )
 
 DOCUMENT_PURPOSE: Final = b"customer document"
@@ -218,10 +223,11 @@ def _record(
 def check_order(call: Call, order: TransactionBody) -> CustomerDocument:
     """Refuse what cannot be paid, in the order that integrators can rely on."""
     check_form(order)
-    if order.amount < AMOUNT_CENTS_MIN:
-        raise Refusal(ErrorCode.AMOUNT_BELOW_MINIMUM, details={"minimum": AMOUNT_CENTS_MIN})
-    if order.amount > AMOUNT_CENTS_MAX:
-        raise Refusal(ErrorCode.AMOUNT_ABOVE_MAXIMUM, details={"maximum": AMOUNT_CENTS_MAX})
+    check_amount(order.amount, "amount", minimum=AMOUNT_CENTS_MIN)
+    for number, item in enumerate(order.items or ()):
+        check_amount(item.unit_price, f"items[{number}].unitPrice", minimum=UNIT_PRICE_CENTS_MIN)
+    if order.shipping is not None:
+        check_amount(order.shipping.fee, "shipping.fee", minimum=SHIPPING_CENTS_MIN)
     document = read_document(order.customer)
     if order.payment_method not in PARTS:
         raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)

@@ -265,6 +265,8 @@ ROUTES = (
         is_idempotent=True,
         refusals=(
             ErrorCode.TRANSACTION_NOT_FOUND,
+            ErrorCode.AMOUNT_BELOW_MINIMUM,
+            ErrorCode.AMOUNT_ABOVE_MAXIMUM,
             ErrorCode.TRANSACTION_NOT_REFUNDABLE,
             ErrorCode.TRANSACTION_UNDER_DISPUTE,
             ErrorCode.REFUND_EXCEEDS_AMOUNT,
