@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -36,6 +36,7 @@ FIELDS = {
     "reserve": ("reserve", "dispute", "blocked"),
     "inTransit": ("payout", "refund"),
 }
+SOME_TIME = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -361,10 +362,10 @@ async def test_the_statement_misses_nothing_while_money_moves(shop: Shop) -> Non
         ("page=0", "page"),
         ("page=x", "page"),
         ("page=101&pageSize=100", "page"),
-        (f"page=1&cursor={Cursor(utc_now(), '5').encode()}", "cursor"),
-        (f"cursor={Cursor(utc_now(), 'tx_' + '0' * 26).encode()}", "cursor"),
-        (f"cursor={Cursor(utc_now(), '0').encode()}", "cursor"),
-        (f"cursor={Cursor(utc_now(), '9' * 19).encode()}", "cursor"),
+        (f"page=1&cursor={Cursor(SOME_TIME, '5').encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, 'tx_' + '0' * 26).encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, '0').encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, '9' * 19).encode()}", "cursor"),
         ("kind=capture", "kind"),
     ],
 )
