@@ -69,6 +69,7 @@ class Resources:
     trusted_proxies: Sequence[Network]
     is_metrics_public: bool
     allows_loopback_webhooks: bool
+    allows_live_raw_cards: bool
     mail: Mail
     life: Life = field(default_factory=Life)
 
@@ -123,6 +124,7 @@ async def open_resources(settings: Settings, *, shared_limits: bool) -> AsyncIte
         trusted_proxies=settings.trusted_proxies,
         is_metrics_public=settings.metrics_public,
         allows_loopback_webhooks=settings.allow_loopback_webhooks,
+        allows_live_raw_cards=settings.live_raw_cards,
         mail=_mail(settings),
     )
     chores = [

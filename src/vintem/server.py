@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from vintem.api import envelope
+from vintem.api.body import whole_fault
 from vintem.api.call import Header
 from vintem.api.pipeline import WHOLE_ANSWER, WHOLE_BODY
 from vintem.kit.clock import public_time, utc_now
@@ -339,8 +340,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._refusal_in_wait = None
         metrics.count_refusal(code)
         request_id = new_request_id(time.time_ns() // 1_000_000)
+        details = whole_fault(message) if code is ErrorCode.VALIDATION_ERROR else {}
         content = envelope.failure(
-            code, message, {}, timestamp=public_time(utc_now()), request_id=request_id
+            code, message, details, timestamp=public_time(utc_now()), request_id=request_id
         )
         log.info("request refused before it was read", request=request_id, code=code)
         head = (

@@ -286,6 +286,14 @@ class Settings:
         " to any port. `vintem demo` always does.",
         allowed="1 or 0",
     )
+    live_raw_cards: bool = setting(
+        "VINTEM_LIVE_RAW_CARDS",
+        _flag,
+        "0",
+        "In the live environment, take cards themselves with a transaction, not only their tokens:"
+        " their numbers then pass through the merchants' servers.",
+        allowed="1 or 0",
+    )
     smtp_host: str = setting(
         "VINTEM_SMTP_HOST",
         _host,

@@ -25,4 +25,14 @@ async def test_a_new_company_has_nothing_in_the_short_form_and_no_statement(
     short = await api.get("/v1/balance/available", key=tenant.sk_test)
     assert short.data == {"amount": 0, "waitingFunds": 0, "reserve": 0, "maxAntecipable": 0}
     entries = await api.get("/v1/balance/entries", key=tenant.sk_live)
-    assert entries.data == {"entries": [], "pagination": {"pageSize": 20, "nextCursor": None}}
+    assert entries.data == {
+        "entries": [],
+        "pagination": {
+            "page": 1,
+            "pageSize": 20,
+            "total": 0,
+            "totalPages": 0,
+            "totalCapped": False,
+            "nextCursor": None,
+        },
+    }

@@ -3,18 +3,23 @@
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 
 from conftest import running_api
 from support.api import Api, HttpReply, assert_refused, new_key, new_tenant
+from vintem.api.call import Access, Route
+from vintem.api.routes import TABLE
 from vintem.companies import service as companies
+from vintem.companies.model import LimitGroup
 from vintem.kit.clock import utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.runtime.db import Database
 from vintem.settings import Settings
 
+BY_KEY = (Access.SECRET_KEY, Access.ANY_KEY)
 REQUESTS, FAST, WITHDRAWALS = "/v1/balance", "/v1/test/fast", "/v1/test/withdrawals"
 
 
@@ -41,6 +46,35 @@ async def three_fast_calls(api: Api, key: str) -> tuple[list[HttpReply], float]:
     began = time.monotonic()
     replies = [await api.get(FAST, key=key) for _ in range(3)]
     return replies, time.monotonic() - began
+
+
+def group_of(route: Route) -> LimitGroup:
+    """The limit that the interface names for a call with a key."""
+    if (route.method, route.path) == ("POST", "/v1/withdrawals"):
+        return LimitGroup.WITHDRAWALS
+    first_parts = route.path.split("/")[:3]
+    if first_parts in (["", "v1", "transactions"], ["", "v1", "card-tokens"]):
+        return LimitGroup.TRANSACTIONS
+    return LimitGroup.REQUESTS
+
+
+KEYED = {f"{route.method} {route.path}": route for route in TABLE if route.access in BY_KEY}
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_a_call_is_counted_in_the_group_that_the_interface_names(name: str) -> None:
+    assert KEYED[name].limit is group_of(KEYED[name])
+    assert KEYED[name].public_limits == ()
+
+
+def test_every_group_counts_some_calls_and_no_public_call_is_among_them() -> None:
+    counted = Counter(route.limit for route in KEYED.values())
+    assert counted[LimitGroup.TRANSACTIONS] == 6
+    assert counted[LimitGroup.WITHDRAWALS] == 1
+    assert counted[LimitGroup.REQUESTS] > 15
+    public = [route for route in TABLE if route.access is Access.PUBLIC]
+    assert len(KEYED) + len(public) == len(TABLE)
+    assert {route.limit for route in public} == {None}
 
 
 async def test_a_new_company_has_the_limits_of_the_interface(

@@ -117,3 +117,32 @@ def test_a_number_is_valid_exactly_when_the_other_library_agrees(area: int, loca
 def test_what_is_accepted_is_canonical_whatever_the_text(text: str) -> None:
     accepted = phone.normalise_phone(text)
     assert accepted is None or phone.normalise_phone(accepted) == accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("11 98765-4321", "+5511987654321"),
+        ("1187654321", "1187654321"),
+        ("0800-123-4567", "08001234567"),
+        ("+1 (212) 555-0100", "+12125550100"),
+        ("12125550100", "12125550100"),
+        ("1234567890123", "1234567890123"),
+    ],
+)
+def test_a_number_of_any_country_is_its_digits_unless_it_is_brazilian(
+    text: str, number: str
+) -> None:
+    assert phone.normalise_any_phone(text) == number
+    assert phone.normalise_any_phone(number) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "+", "123456789", "12345678901234", "1-2-3", "++12125550100", "1212555+0100"),
+        *("12125550100x", "12125550100\n", "１２１２５５５０１００", "1212/5550100"),
+    ],
+)
+def test_a_text_of_fewer_or_more_digits_or_of_anything_else_is_no_number(text: str) -> None:
+    assert phone.normalise_any_phone(text) is None

@@ -489,6 +489,18 @@ async def test_what_a_buyer_sends_is_kept_sealed(store: Storefront) -> None:
     assert "52998224725" not in row
 
 
+async def test_a_telephone_of_another_country_is_kept_from_the_session_to_the_payment(
+    store: Storefront,
+) -> None:
+    basket = await store.open(customer={"phone": "0800 123 4567"})
+    sealer = Sealer(TEST_PEPPER.encode())
+    assert checkout.open_buyer(sealer, await basket.found()).phone == "08001234567"
+    paid = await basket.paid_by(customer=buyer(phone="+1 (212) 555-0100"))
+    assert checkout.open_buyer(sealer, await basket.found()).phone == "+12125550100"
+    transaction = await store.shop.read(paid["transactionId"])
+    assert transaction["customer"]["phone"] == "+12125550100"
+
+
 async def test_what_is_polled_tells_nothing_of_the_buyer(store: Storefront) -> None:
     basket: Basket = await store.open(customer=buyer())
     await basket.pay()

@@ -61,6 +61,7 @@ WRONG = {
     "VINTEM_SMTP_TLS": ["maybe", "ssl3"],
     "VINTEM_MAIL_TO_LOG": ["maybe", "2"],
     "VINTEM_ALLOW_LOOPBACK_WEBHOOKS": ["maybe", "all"],
+    "VINTEM_LIVE_RAW_CARDS": ["maybe", "visa"],
     "VINTEM_DATABASE_CONNECTIONS": ["1", "501", "ten"],
     "VINTEM_STATEMENT_TIMEOUT_MS": ["99", "5s"],
     "VINTEM_LOCK_TIMEOUT_MS": ["99", "2s"],

@@ -10,7 +10,7 @@ from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from support.api import complaints
 from support.cards import VISA, number_ending_in
-from support.storefront import Storefront
+from support.storefront import Storefront, buyer
 from support.visitor import ADDRESS, BUYER, Visitor
 from vintem.brazil.installments import CardInterest, installment_table
 from vintem.checkout import service as checkout
@@ -137,6 +137,27 @@ async def test_faults_are_shown_by_their_fields_and_nothing_typed_is_lost(
     assert 'value="529.982.247-26"' in wrong.html
     assert 'value="11 98765-4321"' in wrong.html
     assert (await visitor.follow(await visitor.pay(nonce=wrong.nonce))).state == "pix_shown"
+
+
+async def test_a_telephone_that_the_form_does_not_take_is_shown_and_may_be_left_out(
+    store: Storefront,
+) -> None:
+    visitor = Visitor.of(await store.open(customer={"phone": "+1 (212) 555-0100"}))
+    assert 'value="+12125550100"' in (await visitor.look()).html
+    asked = await visitor.pay(phone="+12125550100")
+    assert (asked.status, asked.state) == (422, "open")
+    assert 'href="#f-phone"' in asked.html
+    assert (await visitor.follow(await visitor.pay(nonce=asked.nonce))).state == "pix_shown"
+
+
+async def test_a_code_is_made_anew_for_a_buyer_whose_telephone_the_form_does_not_take(
+    store: Storefront,
+) -> None:
+    basket = await store.open()
+    visitor = Visitor.of(basket)
+    await basket.paid_by(customer=buyer(phone="08001234567"))
+    await visitor.post("simulate", {"to": "pix_expired"})
+    assert (await visitor.follow(await visitor.post("new-pix"))).state == "pix_shown"
 
 
 async def test_one_form_makes_one_payment_however_often_it_is_sent(

@@ -154,6 +154,22 @@ print(len(set(made)))
     assert run.stdout.strip() == "10"
 
 
+def test_secret_ids_have_the_form_of_ids_and_nothing_in_common() -> None:
+    made = [ids.new_secret_id(ids.Prefix.CARD) for _ in range(1_000)]
+    assert all(ids.is_id(identifier, ids.Prefix.CARD) for identifier in made)
+    # Every character of them is drawn: each place has seen all that may stand there.
+    places = [{one[place] for one in made} for place in range(len("card_"), len(made[0]))]
+    assert len(places[0]) == 8
+    assert all(len(place) == 32 for place in places[1:])
+    assert made != sorted(made)
+
+
+def test_a_card_token_is_not_among_the_ids_that_anybody_may_read() -> None:
+    assert ids.ANY_ID.fullmatch(ids.new_secret_id(ids.Prefix.CARD)) is None
+    others = [prefix for prefix in ids.Prefix if prefix is not ids.Prefix.CARD]
+    assert all(ids.ANY_ID.fullmatch(ids.new_id(prefix)) for prefix in others)
+
+
 def test_tokens_carry_256_bits_and_differ() -> None:
     tokens = {ids.new_token() for _ in range(1_000)}
     assert len(tokens) == 1_000

@@ -165,7 +165,10 @@ class Books:
     async def statement(
         self, *, before: int | None = None, rows_max: int = 1_000
     ) -> Sequence[StatementLine]:
-        return await ledger.statement(self.database, self.scope, before=before, rows_max=rows_max)
+        page = await ledger.statement(
+            self.database, self.scope, before=before, offset=0, rows_max=rows_max
+        )
+        return page.lines
 
     async def total(self, account: Account) -> int:
         """What the postings say of an account, also of one without a balance."""

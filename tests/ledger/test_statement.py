@@ -87,6 +87,27 @@ async def test_exactly_the_movements_of_a_time_and_a_kind_are_listed(
     assert found == [number for number in range(MOVEMENTS, 0, -1) if is_wanted(number, wanted)]
 
 
+async def test_a_page_is_found_by_its_number_and_the_whole_is_known_without_counting(
+    database: Database, tenant: Tenant
+) -> None:
+    scope = Scope(tenant.company.company_id, "live")
+    pages: list[list[int]] = []
+    with suppress(RolledBackError):
+        async with database.atomic() as block:
+            await write_movements(block, scope)
+            for before, offset in ((None, 0), (None, 150), (None, 195), (None, 200), (100, 0)):
+                page = await ledger.statement(
+                    block, scope, before=before, offset=offset, rows_max=10
+                )
+                assert page.total == MOVEMENTS
+                pages.append([line.number for line in page.lines])
+            raise RolledBackError
+    assert [(page[0], page[-1]) for page in pages if page] == [
+        *((200, 191), (50, 41), (5, 1), (99, 90)),
+    ]
+    assert pages[3] == []
+
+
 def is_wanted(number: int, wanted: StatementFilter) -> bool:
     kind = Kind.RESERVE_RELEASE if number % 10 == 0 else Kind.RELEASE
     moment = happened_at(number)
@@ -104,3 +125,5 @@ async def test_a_company_without_movements_has_an_empty_statement(
     wanted = StatementFilter(created_from=BEGINNING, created_before=BEGINNING + FAR)
     lines = await ledger.filtered_statement(database, scope, wanted, before=None, rows_max=9)
     assert list(lines) == []
+    page = await ledger.statement(database, scope, before=None, offset=0, rows_max=9)
+    assert (list(page.lines), page.total) == ([], 0)

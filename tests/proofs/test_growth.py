@@ -103,6 +103,7 @@ CALLS_OF_A_COMPANY: dict[str, Callable[[], Work]] = {
     "balance": lambda: get("/v1/balance"),
     "balance, short": lambda: get("/v1/balance/available"),
     "statement": lambda: get("/v1/balance/entries"),
+    "statement, a late page": lambda: get("/v1/balance/entries?page=5"),
 }
 
 

@@ -66,6 +66,8 @@ def lines(configured: Callable[[str], Lines]) -> Lines:
         (f"9{KEY}", KEY),
         (f"a_whsec_{'Zz09' * 8}", "Zz09"),
         (f"card_{CARD}", CARD),
+        ("card_7zj0000000000000000000000k", "7zj0"),
+        ("/v1/transactions/card_01jd0000000000000000000000?", "01jd0"),
         (f"card-{CARD}", CARD),
         (f"card{CARD}x", CARD),
         ("4111.1111.1111.1111", "1111.1111"),

@@ -100,6 +100,11 @@ def assert_envelope(reply: HttpReply) -> None:
         assert envelope["error"]["code"] in ErrorCode.__members__
         assert envelope["error"]["message"]
         assert isinstance(envelope["error"]["details"], dict)
+        if envelope["error"]["code"] == ErrorCode.VALIDATION_ERROR:
+            errors = envelope["error"]["details"]["errors"]
+            assert errors, envelope
+            assert all(set(error) == {"field", "message"} for error in errors), errors
+            assert all(error["message"] for error in errors), errors
 
 
 def assert_refused(reply: HttpReply, code: ErrorCode, *, status: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from support.api import (
 )
 from vintem.kit.clock import business_day, parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.kit.paging import Cursor
 from vintem.ledger import service as ledger
 from vintem.runtime.db import Database
 from vintem.settings import Settings
@@ -35,6 +36,7 @@ FIELDS = {
     "reserve": ("reserve", "dispute", "blocked"),
     "inTransit": ("payout", "refund"),
 }
+SOME_TIME = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -270,6 +272,65 @@ async def test_the_statement_is_a_chain_that_can_be_read_page_by_page(shop: Shop
     assert times == sorted(times, reverse=True)
 
 
+async def test_the_statement_is_also_read_by_the_numbers_of_its_pages(shop: Shop) -> None:
+    for _ in range(7):
+        await shop.paid(1_000)
+    whole = await statement(shop)
+    assert len(whole) == 7
+    pages = []
+    for number in range(1, 5):
+        data = await entries_of(shop, f"page={number}&pageSize=3")
+        where = data["pagination"]
+        assert set(where) == PAGINATION
+        assert (where["page"], where["pageSize"]) == (number, 3)
+        assert (where["total"], where["totalPages"], where["totalCapped"]) == (7, 3, False)
+        assert (where["nextCursor"] is None) == (number >= 3)
+        pages += data["entries"]
+    assert pages == whole
+    first = await entries_of(shop, "pageSize=3")
+    assert first["pagination"]["page"] == 1
+    further = await entries_of(shop, f"pageSize=3&cursor={first['pagination']['nextCursor']}")
+    assert further["entries"] == whole[3:6]
+    assert further["pagination"]["page"] is None
+    assert further["pagination"]["total"] == 7
+
+
+@pytest.mark.parametrize(
+    ("movements", "total", "is_capped"),
+    [(9_999, 9_999, False), (10_000, 10_000, False), (10_001, 10_000, True)],
+)
+async def test_a_long_statement_is_counted_no_further_than_any_list(
+    shop: Shop, movements: int, total: int, is_capped: bool
+) -> None:
+    await shop.paid(1_000)
+    await number_last_movement(shop, movements)
+    where = (await entries_of(shop, "pageSize=100"))["pagination"]
+    assert (where["total"], where["totalPages"], where["totalCapped"]) == (total, 100, is_capped)
+    await number_last_movement(shop, 1)
+    reply = await shop.api.get("/v1/balance/entries?page=101&pageSize=100", key=shop.key)
+    assert "cursor" in reply.json["error"]["details"]["errors"][0]["message"]
+    assert (await entries_of(shop, "page=100&pageSize=100"))["entries"] == []
+
+
+async def number_last_movement(shop: Shop, number: int) -> None:
+    """Pretend that the available balance has moved so often: nobody counts its movements."""
+    await shop.database.execute(
+        "update account set version = $2"
+        " where company_id = $1 and environment = 'test' and code = 'available'",
+        shop.scope.company_id,
+        number,
+    )
+
+
+async def entries_of(shop: Shop, query: str) -> Any:
+    reply = await shop.api.get(f"/v1/balance/entries?{query}", key=shop.key)
+    assert reply.status == 200, reply.json
+    return reply.data
+
+
+PAGINATION = {"page", "pageSize", "total", "totalPages", "totalCapped", "nextCursor"}
+
+
 async def test_the_statement_misses_nothing_while_money_moves(shop: Shop) -> None:
     for _ in range(6):
         await shop.paid(1_000)
@@ -297,7 +358,14 @@ async def test_the_statement_misses_nothing_while_money_moves(shop: Shop) -> Non
         ("cursor=", "cursor"),
         ("cursor=5%0A", "cursor"),
         ("cursor=9999999999999999999", "cursor"),
-        ("page=1", "page"),
+        ("cursor=5", "cursor"),
+        ("page=0", "page"),
+        ("page=x", "page"),
+        ("page=101&pageSize=100", "page"),
+        (f"page=1&cursor={Cursor(SOME_TIME, '5').encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, 'tx_' + '0' * 26).encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, '0').encode()}", "cursor"),
+        (f"cursor={Cursor(SOME_TIME, '9' * 19).encode()}", "cursor"),
         ("kind=capture", "kind"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from msgspec.structs import replace
 
 from support.api import Api, HttpReply, Shop, assert_refused, complaints, new_shop, pix_order
 from vintem.api import openapi
@@ -23,6 +24,7 @@ from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.runtime.db import Database
 from vintem.transactions import service as transactions
+from vintem.transactions.model import check_refund
 
 ADDRESS = {
     "street": "Rua de Exemplo",
@@ -349,6 +351,16 @@ async def sums_of(shop: Shop) -> dict[str, int]:
         shop.scope.company_id,
     )
     return {row["code"]: row["total"] for row in rows}
+
+
+async def test_a_boleto_is_given_back_in_the_sandbox_only(shop: Shop) -> None:
+    data = await created(shop)
+    await shop.move(data["id"], "paid")
+    paid = await transactions.get(shop.database, shop.scope, data["id"])
+    assert check_refund(paid, None, now=utc_now()) == paid.amount
+    with pytest.raises(Refusal) as refused:
+        check_refund(replace(paid, environment="live"), None, now=utc_now())
+    assert refused.value.code is ErrorCode.TRANSACTION_NOT_REFUNDABLE
 
 
 async def test_the_bank_of_a_boleto_owes_what_was_paid_until_it_is_refunded(shop: Shop) -> None:

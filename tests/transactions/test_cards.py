@@ -6,12 +6,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import running_api
 from support.acquirer import tell
 from support.api import (
     TEST_PEPPER,
@@ -29,11 +31,13 @@ from vintem.companies import service as companies
 from vintem.companies.model import Fee, Method
 from vintem.kit.clock import business_day, parse_public_time, utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.kit.ids import Prefix, is_id
 from vintem.ledger.model import Scope
 from vintem.providers.port import Card
 from vintem.runtime import log as logs
 from vintem.runtime.crypto import Sealer
 from vintem.runtime.db import Database
+from vintem.settings import Settings
 from vintem.transactions import card_tokens
 from vintem.transactions import service as transactions
 
@@ -508,6 +512,20 @@ async def test_the_live_environment_charges_no_card_yet(
     assert await tokens_kept(database, merchant) == 0
 
 
+async def test_an_operator_may_allow_cards_themselves_in_the_live_environment(
+    merchant: Tenant, settings: Settings, database: Database
+) -> None:
+    assert not settings.live_raw_cards
+    async with running_api(replace(settings, live_raw_cards=True)) as api:
+        # Nobody is there yet to charge it: that is the next thing to be looked at.
+        reply = await create(api, merchant, order(), sk=merchant.sk_live)
+        assert_refused(reply, ErrorCode.PROVIDER_NOT_CONFIGURED, status=503)
+        reply = await create(api, merchant, order(amount=99), sk=merchant.sk_live)
+        assert_refused(reply, ErrorCode.AMOUNT_BELOW_MINIMUM, status=422)
+        assert (await create(api, merchant, order())).status == 201
+    assert await tokens_kept(database, merchant) == 0
+
+
 # Tokens
 
 
@@ -520,8 +538,7 @@ async def test_a_token_stands_for_its_card_once(
     made = reply.data
     assert set(made) == {"token", "brand", "firstDigits", "lastDigits", "expiresAt"}
     assert (made["brand"], made["firstDigits"], made["lastDigits"]) == ("visa", "411111", "1111")
-    assert made["token"].startswith("card_")
-    assert len(made["token"]) == len("card_") + 43
+    assert is_id(made["token"], Prefix.CARD)
     lifetime = parse_public_time(made["expiresAt"]) - before
     assert timedelta(minutes=14, seconds=59) < lifetime < timedelta(minutes=15, seconds=10)
 
@@ -556,6 +573,14 @@ async def test_every_answer_of_the_issuer_uses_the_token_up(
 async def test_an_unknown_token_is_refused(api: Api, merchant: Tenant, token: str) -> None:
     reply = await create(api, merchant, order({"token": token}))
     assert_refused(reply, ErrorCode.CARD_TOKEN_INVALID, status=422)
+
+
+async def test_sealed_cards_are_in_no_log_of_the_database(database: Database) -> None:
+    # What is not logged ahead is in no backup of the log and on no standby.
+    kind = await database.fetchval(
+        "select relpersistence from pg_class where oid = 'card_token'::regclass"
+    )
+    assert kind == b"u"
 
 
 async def test_a_token_ends_after_fifteen_minutes(

@@ -271,6 +271,34 @@ async def test_the_header_is_ignored_where_it_does_nothing(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("audited")
+async def test_a_first_call_is_waited_for_until_it_is_thirty_seconds_old(shop: Shop) -> None:
+    created = await shop.order(pix_order(), idempotency_key="k-1")
+
+    async def pretend(sequence: int, *, seconds_old: float) -> HttpReply:
+        """Ask again as if the first call had begun so long ago, with its answer or without."""
+        await shop.database.execute(
+            """
+            update transaction set sequence = $3, created_at = $4
+            where company_id = $1 and transaction_id = $2
+            """,
+            shop.scope.company_id,
+            created.data["id"],
+            sequence,
+            utc_now() - timedelta(seconds=seconds_old),
+        )
+        return await shop.order(pix_order(), idempotency_key="k-1")
+
+    young = await pretend(0, seconds_old=29)
+    assert_refused(young, ErrorCode.IDEMPOTENCY_IN_PROGRESS, status=409)
+    assert young.headers["Retry-After"] == "1"
+    old = await pretend(0, seconds_old=31)
+    assert (old.status, old.data["id"]) == (200, created.data["id"])
+    assert old.headers["X-Idempotency-Replayed"] == "true"
+    answered = await pretend(1, seconds_old=0)
+    assert (answered.status, answered.data["id"]) == (200, created.data["id"])
+
+
+@pytest.mark.usefixtures("audited")
 async def test_a_storm_over_two_servers_makes_each_payment_once(
     shop: Shop, settings: Settings
 ) -> None:

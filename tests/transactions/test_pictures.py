@@ -342,6 +342,25 @@ async def test_a_token_opens_only_what_it_was_made_for(shop: Shop) -> None:
         assert_refused(await shop.api.get(path), ErrorCode.NOT_FOUND, status=404)
 
 
+@pytest.mark.parametrize("status", ["cancelled", "failed"])
+async def test_a_payment_that_came_to_nothing_is_shown_to_nobody(shop: Shop, status: str) -> None:
+    pix, boleto = await shop.create(), await created_boleto(shop)
+    paths = [path_of(pix["pixQrCodeImage"]), path_of(boleto["boletoUrl"])]
+    assert [(await shop.api.get(path)).status for path in paths] == [200, 200]
+    for data in (pix, boleto):
+        await shop.move(data["id"], status)
+    for path in paths:
+        assert_refused(await shop.api.get(path), ErrorCode.NOT_FOUND, status=404)
+
+
+async def test_a_payment_that_was_made_is_shown_as_before(shop: Shop) -> None:
+    pix = await shop.create()
+    path = path_of(pix["pixQrCodeImage"])
+    for status in ("paid", "pre_chargeback", "refunded"):
+        await shop.move(pix["id"], status)
+        assert (await shop.api.get(path)).status == 200
+
+
 def sealed(content: str, pepper: str = TEST_PEPPER) -> str:
     token = Sealer(pepper.encode()).seal(content.encode(), purpose=PICTURE_PURPOSE)
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()

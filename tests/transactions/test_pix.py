@@ -51,6 +51,11 @@ def document(kind: object, number: object) -> dict[str, Any]:
     return {"customer": customer(document={"type": kind, "number": number})}
 
 
+def items_at(*unit_prices: int) -> dict[str, Any]:
+    items = [{"title": "x", "unitPrice": price, "quantity": 1} for price in unit_prices]
+    return {"items": items}
+
+
 async def test_a_bare_order_is_answered_with_every_field(shop: Shop) -> None:
     reply = await shop.order(pix_order(12_345))
     assert reply.status == 201
@@ -176,6 +181,16 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, int]] = {
     "less than nothing": ({"amount": -10_000}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
     "one cent too much": ({"amount": 10_000_000_000}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
     "beyond 64 bits": ({"amount": 2**63}, ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "item for nothing": (items_at(0), ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "item for less than nothing": (items_at(1, -1), ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "item for too much": (items_at(10_000_000_000), ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "item beyond 64 bits": (items_at(2**63), ErrorCode.AMOUNT_ABOVE_MAXIMUM, 422),
+    "negative shipping": ({"shipping": {"fee": -1}}, ErrorCode.AMOUNT_BELOW_MINIMUM, 422),
+    "shipping for too much": (
+        {"shipping": {"fee": 10_000_000_000}},
+        ErrorCode.AMOUNT_ABOVE_MAXIMUM,
+        422,
+    ),
     "CPF with a wrong digit": (document("cpf", "52998224724"), ErrorCode.INVALID_DOCUMENT, 422),
     "CPF of one digit": (document("cpf", "111.111.111-11"), ErrorCode.INVALID_DOCUMENT, 422),
     "CPF that is a CNPJ": (document("cpf", "11444777000161"), ErrorCode.INVALID_DOCUMENT, 422),
@@ -216,6 +231,30 @@ async def test_what_cannot_be_paid_is_refused_and_leaves_nothing(shop: Shop, cas
     assert (await shop.order(pix_order(), idempotency_key="refused")).status == 201
 
 
+@pytest.mark.parametrize(
+    ("changed", "details"),
+    [
+        ({"amount": 99}, {"field": "amount", "minimum": 100}),
+        ({"amount": 10_000_000_000}, {"field": "amount", "maximum": 9_999_999_999}),
+        (items_at(10_000, 0), {"field": "items[1].unitPrice", "minimum": 1}),
+        (items_at(10_000_000_000), {"field": "items[0].unitPrice", "maximum": 9_999_999_999}),
+        ({"shipping": {"fee": -1}}, {"field": "shipping.fee", "minimum": 0}),
+    ],
+)
+async def test_an_amount_out_of_bounds_is_named_with_its_bound(
+    shop: Shop, changed: dict[str, Any], details: dict[str, object]
+) -> None:
+    reply = await shop.order({**pix_order(), **changed})
+    assert reply.status == 422
+    assert reply.json["error"]["details"] == details
+
+
+async def test_a_key_that_was_used_is_told_before_a_price_that_cannot_be(shop: Shop) -> None:
+    assert (await shop.order(pix_order(), idempotency_key="used")).status == 201
+    reply = await shop.order({**pix_order(), **items_at(0)}, idempotency_key="used")
+    assert_refused(reply, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
+
+
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "amount as text": ({"amount": "10000"}, "amount"),
     "amount with a fraction": ({"amount": 100.5}, "amount"),
@@ -233,7 +272,9 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "no e-mail": ({"customer": customer(email="cliente")}, "customer.email"),
     "e-mail with a line break": ({"customer": customer(email="a@b.com\n")}, "customer.email"),
     "telephone": ({"customer": customer(phone="123")}, "customer.phone"),
-    "foreign telephone": ({"customer": customer(phone="+14155552671")}, "customer.phone"),
+    "telephone of nine digits": ({"customer": customer(phone="118765432")}, "customer.phone"),
+    "telephone of 14 digits": ({"customer": customer(phone="55119876543210")}, "customer.phone"),
+    "telephone with a word": ({"customer": customer(phone="1187654321 ramal")}, "customer.phone"),
     "document type": (document("rg", "52998224725"), "customer.document.type"),
     "document as number": (document("cpf", 52998224725), "customer.document.number"),
     "zip code": (
@@ -253,8 +294,8 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "customer.address.city",
     ),
     "item without a price": ({"items": [{"title": "x", "quantity": 1}]}, "items[0].unitPrice"),
-    "item for nothing": (
-        {"items": [{"title": "x", "unitPrice": 0, "quantity": 1}]},
+    "item with a price in reais": (
+        {"items": [{"title": "x", "unitPrice": 99.9, "quantity": 1}]},
         "items[0].unitPrice",
     ),
     "no item of it": (
@@ -262,7 +303,7 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "items[0].quantity",
     ),
     "101 items": ({"items": [{"title": "x", "unitPrice": 1, "quantity": 1}] * 101}, "items"),
-    "negative shipping": ({"shipping": {"fee": -1}}, "shipping.fee"),
+    "shipping as text": ({"shipping": {"fee": "1"}}, "shipping.fee"),
     "metadata in metadata": ({"metadata": {"a": {"b": 1}}}, "metadata.a"),
     "51 keys": ({"metadata": {str(number): 1 for number in range(51)}}, "metadata"),
     "more than 4 KiB": ({"metadata": {"a": "x" * 4_090}}, "metadata"),
@@ -301,6 +342,26 @@ async def test_a_wrong_form_is_refused_by_the_name_of_its_field(shop: Shop, case
 )
 async def test_what_just_fits_is_accepted(shop: Shop, changed: dict[str, Any]) -> None:
     data = await shop.create(**changed)
+    assert await shop.read(data["id"]) == data
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("(11) 8765-4321", "1187654321"),
+        ("0800 123 4567", "08001234567"),
+        ("12125550100", "12125550100"),
+        ("+1 (212) 555-0100", "+12125550100"),
+        ("+351 912.345.678", "+351912345678"),
+        ("011 98765-4321", "011987654321"),
+        ("(11)  98765--4321", "+5511987654321"),
+    ],
+)
+async def test_a_telephone_of_any_country_or_age_is_kept_by_its_digits(
+    shop: Shop, sent: str, shown: str
+) -> None:
+    data = await shop.create(customer=customer(phone=sent))
+    assert data["customer"]["phone"] == shown
     assert await shop.read(data["id"]) == data
 
 

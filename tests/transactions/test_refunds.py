@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from vintem.kit.ids import Prefix, is_id
 from vintem.runtime.db import Database
 
 RACERS = 64
+ABOVE = {"field": "amount", "maximum": 9_999_999_999}
 
 
 @pytest.fixture
@@ -85,6 +87,40 @@ async def test_each_refund_and_the_last_move_are_told_in_their_order(shop: Shop)
     assert last[0]["data"]["refundedAmount"] == 300
 
 
+@pytest.mark.parametrize("amount", [100, None])
+async def test_the_event_of_a_refund_names_the_call_that_made_it(
+    shop: Shop, amount: int | None
+) -> None:
+    transaction_id = await shop.paid(300)
+    path, body = f"/v1/transactions/{transaction_id}/refund", {"amount": amount}
+    headers = {"X-Correlation-Id": "troca-77", "X-Idempotency-Key": "troca"}
+    made = await shop.api.post(path, key=shop.key, json=body, headers=headers)
+    assert (made.status, made.headers["x-correlation-id"]) == (201, "troca-77")
+    other = {"X-Correlation-Id": "troca-78", "X-Idempotency-Key": "troca"}
+    assert (await shop.api.post(path, key=shop.key, json=body, headers=other)).status == 200
+    told = await events_of(shop, made.data["id"])
+    assert [event["metadata"].get("correlationId") for event in told] == ["troca-77"]
+    # What became of the payment is no first event: that named the call that created it.
+    later = await events_of(shop, transaction_id)
+    assert all("correlationId" not in event["metadata"] for event in later)
+
+
+async def test_the_event_of_a_refund_without_a_name_for_its_call_has_none(shop: Shop) -> None:
+    refund = await shop.refund(await shop.paid(300), 100)
+    (event,) = await events_of(shop, refund.data["id"])
+    assert "correlationId" not in event["metadata"]
+
+
+async def events_of(shop: Shop, record_id: str) -> list[Any]:
+    """What was told of a record, in its order."""
+    rows = await shop.database.fetch(
+        "select body from webhook_event where company_id = $1 and entity_id = $2 order by sequence",
+        shop.scope.company_id,
+        record_id,
+    )
+    return [json.loads(row["body"]) for row in rows]
+
+
 @pytest.mark.parametrize("amount", [10_001, 9_999_999_999])
 async def test_more_than_was_paid_is_not_given_back(shop: Shop, amount: int) -> None:
     transaction_id = await shop.paid(10_000)
@@ -107,14 +143,11 @@ async def test_more_than_is_left_is_not_given_back(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"amount": 0},
-        {"amount": -1},
         {"amount": "100"},
         {"amount": 1.5},
         {"amount": True},
         {"reason": "x" * 141},
         {"amuont": 100},
-        {"amount": 10_000_000_000},
         [],
     ],
 )
@@ -124,6 +157,39 @@ async def test_a_refund_of_the_wrong_form_is_refused(shop: Shop, body: object) -
     reply = await shop.api.post(path, key=shop.key, json=body)
     assert_refused(reply, ErrorCode.VALIDATION_ERROR, status=400)
     assert await shop.balance() == {"available": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("amount", "code", "details"),
+    [
+        (0, ErrorCode.AMOUNT_BELOW_MINIMUM, {"field": "amount", "minimum": 1}),
+        (-1, ErrorCode.AMOUNT_BELOW_MINIMUM, {"field": "amount", "minimum": 1}),
+        (10_000_000_000, ErrorCode.AMOUNT_ABOVE_MAXIMUM, ABOVE),
+        (2**63, ErrorCode.AMOUNT_ABOVE_MAXIMUM, ABOVE),
+    ],
+)
+async def test_a_refund_out_of_bounds_is_refused_with_its_bound(
+    shop: Shop, amount: int, code: ErrorCode, details: dict[str, object]
+) -> None:
+    transaction_id = await shop.paid(10_000)
+    reply = await shop.refund(transaction_id, amount)
+    assert_refused(reply, code, status=422)
+    assert reply.json["error"]["details"] == details
+    assert await shop.balance() == {"available": 10_000}
+
+
+async def test_a_refund_out_of_bounds_is_looked_at_after_its_payment_and_its_key(
+    shop: Shop,
+) -> None:
+    unknown = await shop.refund(f"tx_{'0' * 26}", 0)
+    assert_refused(unknown, ErrorCode.TRANSACTION_NOT_FOUND, status=404)
+    transaction_id = await shop.paid(10_000)
+    assert (await shop.refund(transaction_id, 1, idempotency_key="used")).status == 201
+    reused = await shop.refund(transaction_id, 0, idempotency_key="used")
+    assert_refused(reused, ErrorCode.IDEMPOTENCY_KEY_REUSED, status=422)
+    refused = await shop.refund(transaction_id, 0, idempotency_key="free")
+    assert_refused(refused, ErrorCode.AMOUNT_BELOW_MINIMUM, status=422)
+    assert (await shop.refund(transaction_id, 1, idempotency_key="free")).status == 201
 
 
 @pytest.mark.parametrize(

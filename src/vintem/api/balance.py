@@ -1,18 +1,27 @@
 """The Balance group."""
 
 import datetime as dt
+import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Final
 
-from msgspec import Meta
-
-from vintem.api.call import MUST, Access, Answer, Call, Data, Query, Reply, Route
+from vintem.api.call import Access, Answer, Call, Data, Query, Reply, Route
+from vintem.api.paging import (
+    PAGE_FAULTS,
+    PaginationReply,
+    page_faults,
+    read_page,
+    shown_pagination,
+)
 from vintem.companies.model import LimitGroup
 from vintem.kit.clock import PublicTime, public_time
+from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor, PageFault, page_request
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Balances, Kind, Scope
 
 NEXT_RELEASES_MAX = 10
+# What a cursor of this list names its last movement by.
+MOVEMENT_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class NextRelease(Reply, frozen=True):
@@ -47,17 +56,19 @@ class AvailableBalance(Reply, frozen=True):
 class StatementQuery(Query, frozen=True):
     """Which movements are listed."""
 
-    page_size: Annotated[int, Meta(ge=1, le=100)] = 20
-    cursor: (
-        Annotated[
-            str,
-            Meta(
-                pattern=r"^[1-9][0-9]{0,17}$(?!\n)",
-                extra={MUST: "is not a cursor of this list"},
-            ),
-        ]
-        | None
-    ) = None
+    page: int | None = None
+    page_size: int = 20
+    cursor: str | None = None
+
+    def faults(self) -> list[dict[str, str]]:
+        """All that is wrong, each fault with its parameter."""
+        wanted = page_request(page=self.page, page_size=self.page_size, cursor=self.cursor)
+        if isinstance(wanted, PageFault):
+            return page_faults(page=self.page, page_size=self.page_size, cursor=self.cursor)
+        if wanted.cursor is not None and not MOVEMENT_NUMBER.fullmatch(wanted.cursor.id):
+            field, message = PAGE_FAULTS[PageFault.CURSOR_INVALID]
+            return [{"field": field, "message": message}]
+        return []
 
 
 class Entry(Reply, frozen=True):
@@ -70,18 +81,11 @@ class Entry(Reply, frozen=True):
     created_at: PublicTime
 
 
-class StatementPagination(Reply, frozen=True):
-    """Where the list goes on."""
-
-    page_size: int
-    next_cursor: str | None
-
-
 class Statement(Reply, frozen=True):
     """Movements of the available balance, the newest first."""
 
     entries: Sequence[Entry]
-    pagination: StatementPagination
+    pagination: PaginationReply
 
 
 async def read_balance(call: Call) -> Answer:
@@ -122,12 +126,16 @@ async def read_available(call: Call) -> Answer:
 async def list_entries(call: Call) -> Answer:
     """List the movements of the available balance."""
     query = call.query_as(StatementQuery)
-    before = None if query.cursor is None else int(query.cursor)
-    lines = await ledger.statement(
-        call.resources.database, _scope(call), before=before, rows_max=query.page_size + 1
+    page = read_page(page=query.page, page_size=query.page_size, cursor=query.cursor)
+    found = await ledger.statement(
+        call.resources.database,
+        _scope(call),
+        before=None if page.cursor is None else int(page.cursor.id),
+        offset=page.offset,
+        rows_max=page.page_size,
     )
-    shown = lines[: query.page_size]
-    next_cursor = str(shown[-1].number) if len(lines) > query.page_size else None
+    # The oldest movement is the first: whoever was shown it has seen all.
+    last = found.lines[-1] if found.lines and found.lines[-1].number > 1 else None
     return Data(
         Statement(
             entries=[
@@ -138,9 +146,13 @@ async def list_entries(call: Call) -> Answer:
                     reference=line.reference,
                     created_at=public_time(line.created_at),
                 )
-                for line in shown
+                for line in found.lines
             ],
-            pagination=StatementPagination(query.page_size, next_cursor),
+            pagination=shown_pagination(
+                page,
+                counted_rows=min(found.total, COUNTED_ROWS_MAX),
+                next_cursor=None if last is None else Cursor(last.created_at, str(last.number)),
+            ),
         )
     )
 
@@ -197,7 +209,7 @@ ROUTES = (
         summary="List the statement",
         description=(
             "Every movement of the available balance, the newest first, each with the balance after"
-            " it. Go on with `nextCursor`."
+            " it; `page` and `pageSize`, or `cursor`. Go on with `nextCursor`."
         ),
         group="Balance",
         access=Access.SECRET_KEY,

@@ -132,6 +132,11 @@ def validation_refusal(faults: list[Fault]) -> Refusal:
     )
 
 
+def whole_fault(message: str) -> Mapping[str, list[Fault]]:
+    """The details of a request that is wrong as a whole, not in one of its fields."""
+    return {"errors": [_fault("", message)]}
+
+
 def find_faults(
     value: object, shape: type[msgspec.Struct], path: str, *, is_strict: bool = True
 ) -> list[Fault]:

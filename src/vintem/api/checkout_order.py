@@ -9,9 +9,9 @@ from vintem.api.checkout_shapes import PrefillBody, SessionBody, SessionQuery
 from vintem.api.metadata import metadata_faults
 from vintem.api.paging import read_moment
 from vintem.api.postback import check_postback_url
-from vintem.api.transaction_order import read_number, scope_of
+from vintem.api.transaction_order import phone_faults, read_number, scope_of
 from vintem.api.transaction_shapes import AddressBody
-from vintem.brazil.phone import normalise_phone
+from vintem.brazil.phone import normalise_any_phone
 from vintem.checkout.listing import Filter
 from vintem.checkout.model import Buyer, BuyerAddress, is_host_of
 from vintem.checkout.service import NewSession, WantedItem
@@ -59,9 +59,7 @@ def check_form(order: SessionBody) -> None:
         faults.append(("productId", "is required, unless lineItems is given in its place"))
     if order.line_items is not None and order.quantity is not None:
         faults.append(("quantity", "is for productId; each of lineItems has its own"))
-    phone = None if order.customer is None else order.customer.phone
-    if phone is not None and normalise_phone(phone) is None:
-        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    faults += phone_faults(None if order.customer is None else order.customer.phone)
     if faults:
         raise validation_refusal(
             [{"field": field, "message": message} for field, message in faults]
@@ -109,7 +107,7 @@ def buyer_of(known: PrefillBody) -> Buyer:
         name=known.name or "",
         email=known.email or "",
         document="" if document is None else read_number(document),
-        phone="" if known.phone is None else normalise_phone(known.phone) or "",
+        phone="" if known.phone is None else normalise_any_phone(known.phone) or "",
         address=None if known.address is None else buyer_address(known.address),
         external_ref=known.external_ref,
     )

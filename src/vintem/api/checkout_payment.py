@@ -10,7 +10,7 @@ from vintem.api.body import validation_refusal
 from vintem.api.call import Call
 from vintem.api.checkout_order import buyer_address
 from vintem.api.checkout_shapes import PayBody
-from vintem.api.transaction_order import HostedPart, prepare, read_number
+from vintem.api.transaction_order import HostedPart, phone_faults, prepare, read_number
 from vintem.api.transaction_shapes import (
     BoletoBody,
     CardBody,
@@ -20,7 +20,7 @@ from vintem.api.transaction_shapes import (
     TransactionBody,
 )
 from vintem.brazil.installments import InstallmentOption
-from vintem.brazil.phone import normalise_phone
+from vintem.brazil.phone import normalise_any_phone
 from vintem.checkout import card_tries
 from vintem.checkout import service as checkout
 from vintem.checkout.attempts import (
@@ -125,9 +125,7 @@ def check_form(order: PayBody) -> None:
         faults.append(("card", "is required"))
     if not is_card and order.card is not None:
         faults.append(("card", "is for cards only"))
-    phone = order.customer.phone
-    if phone is not None and normalise_phone(phone) is None:
-        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    faults += phone_faults(order.customer.phone)
     if order.payment_method is PaymentMethod.BOLETO and order.customer.address is None:
         faults.append(("customer.address", "is required for boleto"))
     if faults:
@@ -301,7 +299,7 @@ def buyer_of(order: PayBody) -> Buyer:
         name=customer.name,
         email=customer.email,
         document=read_number(customer.document),
-        phone="" if customer.phone is None else normalise_phone(customer.phone) or "",
+        phone="" if customer.phone is None else normalise_any_phone(customer.phone) or "",
         address=None if customer.address is None else buyer_address(customer.address),
         external_ref=customer.external_ref,
     )

@@ -156,7 +156,7 @@ async def _find_payable(call: Call, name: bytes) -> Transaction:
         raise Refusal(ErrorCode.NOT_FOUND) from None
     is_over = transaction.expires_at is not None and transaction.expires_at <= call.now
     is_unpaid_over = transaction.status is Status.PENDING and is_over
-    if is_unpaid_over or transaction.status is Status.CANCELLED:
+    if is_unpaid_over or transaction.status in {Status.CANCELLED, Status.FAILED}:
         raise Refusal(ErrorCode.NOT_FOUND)
     return transaction
 

@@ -84,7 +84,7 @@ class Malformed(Refusal):
     """The request can be read in more than one way; the connection is closed after the answer."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.VALIDATION_ERROR, message)
+        super().__init__(ErrorCode.VALIDATION_ERROR, message, details=body.whole_fault(message))
 
 
 class Pipeline:
@@ -345,11 +345,11 @@ class Exchange:
             async with asyncio.timeout(seconds):
                 message = await self._receive()
         except TimeoutError:
-            raise Refusal(
-                ErrorCode.VALIDATION_ERROR, "The body did not arrive in time.", details={}
-            ) from None
+            late = "The body did not arrive in time."
+            raise body.validation_refusal([{"field": "", "message": late}]) from None
         if message["type"] == "http.disconnect":
-            raise Refusal(ErrorCode.VALIDATION_ERROR, "The body did not arrive whole.")
+            cut_off = "The body did not arrive whole."
+            raise body.validation_refusal([{"field": "", "message": cut_off}])
         return message
 
     async def _let_body_arrive(self) -> None:

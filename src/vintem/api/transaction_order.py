@@ -26,13 +26,17 @@ from vintem.api.transaction_shapes import (
 )
 from vintem.brazil.documents import mask_cnpj, mask_cpf, normalise_cnpj, normalise_cpf
 from vintem.brazil.installments import InstallmentOption
-from vintem.brazil.phone import normalise_phone
-from vintem.companies.model import Caller, Environment
+from vintem.brazil.phone import normalise_any_phone
+from vintem.companies.model import Environment
 from vintem.kit.clock import public_time
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix, new_id
 from vintem.kit.intent import Intent
-from vintem.kit.money import AMOUNT_CENTS_MAX, AMOUNT_CENTS_MIN
+from vintem.kit.money import (
+    AMOUNT_CENTS_MIN,
+    SHIPPING_CENTS_MIN,
+    UNIT_PRICE_CENTS_MIN,
+)
 from vintem.ledger.model import Scope
 from vintem.runtime.crypto import Sealer
 from vintem.transactions.batches import Creation
@@ -43,6 +47,7 @@ from vintem.transactions.model import (
     Status,
     Terms,
     Transaction,
+    check_amount,
 )
 
 DOCUMENT_PURPOSE: Final = b"customer document"
@@ -108,7 +113,7 @@ async def prepare(
 ) -> tuple[Creation, CustomerDocument]:
     """Check an order and turn it into the payment to be written."""
     caller = call.company
-    document = check_order(order, caller, allows_loopback=call.resources.allows_loopback_webhooks)
+    document = check_order(call, order)
     transaction_id = new_id(Prefix.TRANSACTION)
     made = PARTS[order.payment_method](call, order, transaction_id)
     # Only a card makes the caller wait: its token is looked up.
@@ -215,15 +220,14 @@ def _record(
     }
 
 
-def check_order(
-    order: TransactionBody, caller: Caller, *, allows_loopback: bool
-) -> CustomerDocument:
+def check_order(call: Call, order: TransactionBody) -> CustomerDocument:
     """Refuse what cannot be paid, in the order that integrators can rely on."""
     check_form(order)
-    if order.amount < AMOUNT_CENTS_MIN:
-        raise Refusal(ErrorCode.AMOUNT_BELOW_MINIMUM, details={"minimum": AMOUNT_CENTS_MIN})
-    if order.amount > AMOUNT_CENTS_MAX:
-        raise Refusal(ErrorCode.AMOUNT_ABOVE_MAXIMUM, details={"maximum": AMOUNT_CENTS_MAX})
+    check_amount(order.amount, "amount", minimum=AMOUNT_CENTS_MIN)
+    for number, item in enumerate(order.items or ()):
+        check_amount(item.unit_price, f"items[{number}].unitPrice", minimum=UNIT_PRICE_CENTS_MIN)
+    if order.shipping is not None:
+        check_amount(order.shipping.fee, "shipping.fee", minimum=SHIPPING_CENTS_MIN)
     document = read_document(order.customer)
     if order.payment_method not in PARTS:
         raise Refusal(ErrorCode.PAYMENT_METHOD_NOT_AVAILABLE)
@@ -232,10 +236,12 @@ def check_order(
         total += order.shipping.fee if order.shipping else 0
         if total != order.amount:
             raise Refusal(ErrorCode.ITEMS_TOTAL_MISMATCH, details={"itemsTotal": total})
-    is_test = caller.environment is Environment.TEST
-    check_postback_url(order.postback_url, allows_loopback=allows_loopback and is_test)
-    if caller.environment is Environment.LIVE:
-        refuse_raw_card(order)
+    is_live = call.company.environment is Environment.LIVE
+    allows_loopback = call.resources.allows_loopback_webhooks and not is_live
+    check_postback_url(order.postback_url, allows_loopback=allows_loopback)
+    if is_live:
+        if not call.resources.allows_live_raw_cards:
+            refuse_raw_card(order)
         raise Refusal(ErrorCode.PROVIDER_NOT_CONFIGURED)
     return document
 
@@ -243,8 +249,7 @@ def check_order(
 def check_form(order: TransactionBody) -> None:
     """Refuse what the declared shape cannot say."""
     faults = metadata_faults(order.metadata)
-    if order.customer.phone is not None and normalise_phone(order.customer.phone) is None:
-        faults.append(("customer.phone", "is not a Brazilian telephone number"))
+    faults += phone_faults(order.customer.phone)
     if order.ip is not None and not _is_address(order.ip):
         faults.append(("ip", "is not an IP address"))
     if order.pix is not None and order.payment_method is not PaymentMethod.PIX:
@@ -255,6 +260,13 @@ def check_form(order: TransactionBody) -> None:
         raise validation_refusal(
             [{"field": field, "message": message} for field, message in faults]
         )
+
+
+def phone_faults(phone: str | None) -> Sequence[tuple[str, str]]:
+    """Name what is wrong with a buyer's telephone number, wherever it is taken."""
+    if phone is None or normalise_any_phone(phone) is not None:
+        return ()
+    return [("customer.phone", "must be a telephone number of 10 to 13 digits")]
 
 
 def read_document(customer: CustomerBody) -> CustomerDocument:
@@ -311,7 +323,7 @@ def filter_of(call: Call, query: TransactionQuery) -> Filter:
 
 
 def _customer(customer: CustomerBody, document: CustomerDocument) -> Mapping[str, object]:
-    phone = None if customer.phone is None else normalise_phone(customer.phone)
+    phone = None if customer.phone is None else normalise_any_phone(customer.phone)
     return {
         "name": customer.name,
         "email": customer.email,

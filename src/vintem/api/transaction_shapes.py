@@ -93,7 +93,7 @@ class ItemBody(Body, frozen=True):
     """What is paid for."""
 
     title: Annotated[str, Meta(min_length=1, max_length=255, pattern=VISIBLE, extra=SAYS_SOMETHING)]
-    unit_price: Annotated[int, Meta(ge=1, le=AMOUNT_CENTS_MAX)]
+    unit_price: Annotated[int, Meta(examples=[5_000])]
     quantity: Annotated[int, Meta(ge=1, le=1_000_000)]
     tangible: bool = False
     external_ref: Annotated[str, Meta(max_length=120)] | None = None
@@ -102,7 +102,7 @@ class ItemBody(Body, frozen=True):
 class ShippingBody(Body, frozen=True):
     """What sending it costs."""
 
-    fee: Cents
+    fee: Annotated[int, Meta(examples=[1_500])]
     address: AddressBody | None = None
 
 
@@ -212,7 +212,7 @@ class TransactionBody(Body, frozen=True):
 class RefundBody(Body, frozen=True):
     """How much is given back; all that is left when nothing is said."""
 
-    amount: Annotated[int, Meta(ge=1, le=AMOUNT_CENTS_MAX)] | None = None
+    amount: Annotated[int, Meta(examples=[5_000])] | None = None
     reason: Annotated[str, Meta(max_length=140)] | None = None
 
 

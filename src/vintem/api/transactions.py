@@ -123,6 +123,7 @@ async def refund_transaction(call: Call) -> Answer:
         amount=order.amount,
         reason=order.reason,
         now=call.now,
+        correlation_id=call.correlation_id,
     )
     processed = Processed(is_replay=is_replay, at=refund.created_at)
     return Data(_raw_refund(refund), 200 if is_replay else 201, processed)
@@ -264,6 +265,8 @@ ROUTES = (
         is_idempotent=True,
         refusals=(
             ErrorCode.TRANSACTION_NOT_FOUND,
+            ErrorCode.AMOUNT_BELOW_MINIMUM,
+            ErrorCode.AMOUNT_ABOVE_MAXIMUM,
             ErrorCode.TRANSACTION_NOT_REFUNDABLE,
             ErrorCode.TRANSACTION_UNDER_DISPUTE,
             ErrorCode.REFUND_EXCEEDS_AMOUNT,

@@ -1,4 +1,4 @@
-"""Brazilian telephone numbers, as people write them and as networks read them."""
+"""Telephone numbers, as people write them and as networks read them."""
 
 import re
 from typing import Final
@@ -11,6 +11,8 @@ _NUMBER: Final = re.compile(
     r"(?P<start>9[ ]?[0-9]{4}|[2-5][0-9]{3})[ .-]?(?P<end>[0-9]{4})"
 )
 _MOBILE_CHARACTERS: Final = len("+5511987654321")
+_MASK: Final = str.maketrans("", "", " ().-")
+_ANY_NUMBER: Final = re.compile(r"\+?[0-9]{10,13}")
 
 
 def normalise_phone(text: str) -> str | None:
@@ -20,6 +22,17 @@ def normalise_phone(text: str) -> str | None:
         return None
     area = parts["area"] or parts["bracketed"]
     return f"+55{area}{parts['start'].replace(' ', '')}{parts['end']}"
+
+
+def normalise_any_phone(text: str) -> str | None:
+    """Give the E.164 form of a Brazilian number, the digits of any other of 10 to 13, or None.
+
+    A plus sign stays where one was written: without it nobody knows whether the country is said.
+    """
+    plain = text.translate(_MASK)
+    if _ANY_NUMBER.fullmatch(plain) is None:
+        return None
+    return normalise_phone(plain) or plain
 
 
 def normalise_mobile(text: str) -> str | None:

@@ -17,8 +17,8 @@ _REQUEST_SUFFIXES: Final = 36**9
 _RANDOM_BITS: Final = 80
 _ULID: Final = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}")
 
-ANY_ID: Final = re.compile(r"[a-z]{2,4}_[0-7][0-9a-hjkmnp-tv-z]{25}")
-"""The form of every public id."""
+ANY_ID: Final = re.compile(r"(?!card_)[a-z]{2,4}_[0-7][0-9a-hjkmnp-tv-z]{25}")
+"""The form of every public id that may be read by anybody; a card token is a secret."""
 
 
 class Prefix(StrEnum):
@@ -50,6 +50,11 @@ class Prefix(StrEnum):
 def new_id(prefix: Prefix) -> str:
     """Make an id greater than every other this process made with the prefix."""
     return prefix + "_" + _ulid_text(_ulids.next_value(time.time_ns() // 1_000_000))
+
+
+def new_secret_id(prefix: Prefix) -> str:
+    """Make an id of 128 random bits: it has no place in time, and nobody can guess it."""
+    return prefix + "_" + _ulid_text(secrets.randbits(128))
 
 
 def is_id(text: str, prefix: Prefix) -> bool:

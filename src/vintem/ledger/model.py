@@ -248,6 +248,14 @@ class StatementLine:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementPage:
+    """Movements of the available balance, and how many there are in all."""
+
+    lines: Sequence[StatementLine]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class StatementFilter:
     """Which movements of the available balance are listed."""
 

@@ -31,6 +31,7 @@ from vintem.ledger.model import (
     Split,
     StatementFilter,
     StatementLine,
+    StatementPage,
     Taken,
     Unclaimed,
 )
@@ -325,10 +326,12 @@ async def releases_of(db: Connection, scope: Scope, transaction_id: str) -> Sequ
 
 
 async def statement(
-    db: Connection, scope: Scope, *, before: int | None, rows_max: int
-) -> Sequence[StatementLine]:
-    """The movements of the available balance, the newest first."""
-    return await statement_store.list_statement(db, scope, before=before, rows_max=rows_max)
+    db: Connection, scope: Scope, *, before: int | None, offset: int, rows_max: int
+) -> StatementPage:
+    """The movements of the available balance, the newest first, and how many there are."""
+    return await statement_store.list_statement(
+        db, scope, before=before, offset=offset, rows_max=rows_max
+    )
 
 
 async def filtered_statement(

@@ -3,28 +3,42 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from vintem.ledger.model import Kind, Scope, StatementFilter, StatementLine
+from vintem.ledger.model import Kind, Scope, StatementFilter, StatementLine, StatementPage
 from vintem.runtime.db import Connection, Row
 
 
 async def list_statement(
-    db: Connection, scope: Scope, *, before: int | None, rows_max: int
-) -> Sequence[StatementLine]:
-    """The newest movements of the available balance before a number."""
+    db: Connection, scope: Scope, *, before: int | None, offset: int, rows_max: int
+) -> StatementPage:
+    """The newest movements of the available balance before a number, or after so many of them.
+
+    They are numbered from 1 without a gap, and the account knows the last number: that is how many
+    there are, and a page is found by its first number, without counting.
+    """
     rows = await db.fetch(
         """
-        select available_version, kind, reference, available_amount, available_after, created_at
-        from posting
-        where company_id = $1 and environment = $2 and available_version is not null
-            and available_version < coalesce($3, 9223372036854775807)
-        order by available_version desc limit $4
+        select a.total, p.available_version, p.kind, p.reference, p.available_amount,
+            p.available_after, p.created_at
+        from (
+            select coalesce(max(version), 0) as total from account
+            where company_id = $1 and environment = $2 and code = 'available'
+        ) as a left join lateral (
+            select available_version, kind, reference, available_amount, available_after, created_at
+            from posting
+            where company_id = $1 and environment = $2 and available_version is not null
+                and available_version < coalesce($3::bigint, a.total + 1 - $4::bigint)
+            order by available_version desc limit $5
+        ) as p on true
+        order by p.available_version desc
         """,
         scope.company_id,
         scope.environment,
         before,
+        offset,
         rows_max,
     )
-    return [_line(row) for row in rows]
+    lines = [_line(row) for row in rows if row["available_version"] is not None]
+    return StatementPage(lines, int(rows[0]["total"]))
 
 
 async def list_filtered_statement(

@@ -21,12 +21,13 @@ log = structlog.get_logger()
 REDACTED: Final = "[redacted]"
 FAULTS_MAX: Final = 20
 
-# What must not be written anywhere, by form: API keys, webhook secrets, opaque tokens, passwords in
-# addresses and after their name, card numbers, CPF and CNPJ.
+# What must not be written anywhere, by form: API keys, webhook secrets, card tokens, opaque tokens,
+# passwords in addresses and after their name, card numbers, CPF and CNPJ.
 SECRETS: Final = re.compile(
     r"""
       [sc]k_(?:live|test)_[0-9A-Za-z]+
     | whsec_[0-9A-Za-z+/=_-]+
+    | card_[0-9a-hjkmnp-tv-z]{26}
     | (?<![0-9A-Za-z_-])[0-9A-Za-z_-]{43}(?![0-9A-Za-z_-])
     | (?<=://)[^\s/@:]*:\S*(?=@)
     | (?P<name>(?i:pass(?:word|wd|phrase)|pwd|senha|(?:secret|token)(?:_key)?|api_?key|pepper|cvv)

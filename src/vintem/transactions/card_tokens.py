@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from vintem.brazil.cards import CardNumber
-from vintem.kit.ids import Prefix, new_token
+from vintem.kit.ids import Prefix, new_secret_id
 from vintem.ledger.model import Scope
 from vintem.providers.port import Card
 from vintem.runtime.crypto import Sealer
@@ -38,8 +38,9 @@ class SealedCard(msgspec.Struct, frozen=True, array_like=True):
 
 async def keep(db: Connection, sealer: Sealer, scope: Scope, card: Card, now: datetime) -> NewToken:
     """Seal a card and give the token that it can be used by."""
-    # Not an id: ids of one millisecond follow each other, and this one must not be guessed.
-    made = NewToken(f"{Prefix.CARD}_{new_token()}", now + TOKEN_LIFETIME)
+    # It looks like every id, but those of one millisecond follow each other. This one must not be
+    # guessed, and so is random in all of its 128 bits.
+    made = NewToken(new_secret_id(Prefix.CARD), now + TOKEN_LIFETIME)
     digest = digest_of(sealer, made.token)
     content = SealedCard(
         card.number.reveal(),

@@ -12,7 +12,7 @@ from vintem.brazil.calendar import add_business_days, next_business_day
 from vintem.kit.clock import business_day
 from vintem.kit.errors import ErrorCode, Refusal
 from vintem.kit.ids import Prefix
-from vintem.kit.money import percent_half_up, split_evenly
+from vintem.kit.money import AMOUNT_CENTS_MAX, REFUND_CENTS_MIN, percent_half_up, split_evenly
 from vintem.ledger.model import Account, Capture, ScheduledRelease, Scope
 
 REFUND_DAYS_MAX_PIX: Final = 90
@@ -216,8 +216,20 @@ def ids_of_reference(reference: str) -> Sequence[str]:
     return [reference]
 
 
+def check_amount(amount: int, field: str, *, minimum: int) -> None:
+    """Refuse what is less than the least or more than the most that is moved at once."""
+    if amount < minimum:
+        details = {"field": field, "minimum": minimum}
+        raise Refusal(ErrorCode.AMOUNT_BELOW_MINIMUM, details=details)
+    if amount > AMOUNT_CENTS_MAX:
+        details = {"field": field, "maximum": AMOUNT_CENTS_MAX}
+        raise Refusal(ErrorCode.AMOUNT_ABOVE_MAXIMUM, details=details)
+
+
 def check_refund(transaction: Transaction, amount: int | None, *, now: datetime) -> int:
     """Say how much is given back, or refuse."""
+    if amount is not None:
+        check_amount(amount, "amount", minimum=REFUND_CENTS_MIN)
     if transaction.status in {Status.PRE_CHARGEBACK, Status.CHARGEBACK}:
         raise Refusal(ErrorCode.TRANSACTION_UNDER_DISPUTE)
     if transaction.status is not Status.PAID:

@@ -243,12 +243,17 @@ async def refund(
     intent: Intent,
     *,
     now: datetime,
+    correlation_id: str = "",
 ) -> tuple[Transaction, Refund]:
     """Give back part or all of a locked payment, held or not; all of it moves the payment."""
     if transaction.hold_reference is None:
-        made = await book_refund(block, transaction, amount, reason, intent, now=now)
+        made = await book_refund(
+            block, transaction, amount, reason, intent, correlation_id=correlation_id, now=now
+        )
     else:
-        made = await _write_refund(block, transaction, amount, reason, intent, now=now)
+        made = await _write_refund(
+            block, transaction, amount, reason, intent, correlation_id=correlation_id, now=now
+        )
         await _pay_from_hold(block, transaction, made, now)
     refunded = replace(
         transaction, refunded_amount=transaction.refunded_amount + amount, updated_at=now
@@ -277,9 +282,12 @@ async def book_refund(
     intent: Intent,
     *,
     now: datetime,
+    correlation_id: str = "",
 ) -> Refund:
     """Take the money of a refund aside and let it leave; never refused for a short balance."""
-    made = await _write_refund(block, transaction, amount, reason, intent, now=now)
+    made = await _write_refund(
+        block, transaction, amount, reason, intent, correlation_id=correlation_id, now=now
+    )
     await ledger.hold(
         block,
         transaction.scope,
@@ -336,6 +344,7 @@ async def _write_refund(
     intent: Intent,
     *,
     now: datetime,
+    correlation_id: str = "",
 ) -> Refund:
     made = Refund(
         company_id=transaction.company_id,
@@ -366,6 +375,7 @@ async def _write_refund(
                 is_first_time=True,
                 data=msgspec.json.encode(refund_record(made)),
                 at=now,
+                correlation_id=correlation_id,
                 idempotency_key=intent.key,
                 postback_url=postback_url_in(transaction.details),
             )

@@ -195,6 +195,7 @@ class Transactions:
         amount: int | None,
         reason: str | None,
         now: datetime,
+        correlation_id: str = "",
         also: Callable[[Connection, Refund], Awaitable[None]] | None = None,
     ) -> tuple[Refund, bool]:
         """Give money back once an intent; says whether this answer repeats an earlier one.
@@ -210,7 +211,9 @@ class Transactions:
                     raise IntentReused(earlier.created_at)
                 return earlier, True
             wanted = check_refund(locked, amount, now=now)
-            _, made = await moves.refund(block, locked, wanted, reason, intent, now=now)
+            _, made = await moves.refund(
+                block, locked, wanted, reason, intent, correlation_id=correlation_id, now=now
+            )
             if also is not None:
                 await also(block, made)
             return made, False
