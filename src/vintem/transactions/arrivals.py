@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from vintem.kit.clock import business_day
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
 from vintem.providers.port import Authorised, Blocked, Notice, NoticeKind, Refused
@@ -15,6 +16,7 @@ from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.transactions import answers, callback_store, moves, returns, store
 from vintem.transactions.callback_store import State
 from vintem.transactions.model import PaymentMethod, Status, Transaction, ids_of_reference
+from vintem.transactions.record import late_amount_max
 from vintem.transactions.returns import Step
 
 log = structlog.get_logger()
@@ -167,7 +169,7 @@ async def _try(
 async def _take_money(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime
 ) -> Step:
-    cause = await _why_unclaimed(block, transaction, notice)
+    cause = await _why_unclaimed(block, transaction, notice, now)
     if cause == "repeated":
         return Step(transaction, State.IGNORED, cause)
     if cause is not None:
@@ -177,22 +179,36 @@ async def _take_money(
     if notice.kind is NoticeKind.CHARGE_PAID:
         paid = await answers.settle(block, transaction, Authorised(notice.code), now=now)
     else:
-        paid = await moves.pay(block, transaction, end_to_end_id=notice.end_to_end_id, now=now)
+        paid = await moves.pay(
+            block,
+            transaction,
+            end_to_end_id=notice.end_to_end_id,
+            late_amount=_amount(notice) - transaction.amount,
+            now=now,
+        )
     return Step(paid, State.APPLIED)
 
 
-async def _why_unclaimed(block: Connection, transaction: Transaction, notice: Notice) -> str | None:
+async def _why_unclaimed(
+    block: Connection, transaction: Transaction, notice: Notice, now: datetime
+) -> str | None:
     """Say why money is not this payment's; nothing when it is."""
     is_charge = notice.kind is NoticeKind.CHARGE_PAID
     if is_charge != (transaction.payment_method is PaymentMethod.CREDIT_CARD):
         return "other_method"
     if await _is_repeated(block, transaction, notice):
         return "repeated"
-    if notice.amount != transaction.amount:
+    if not _is_owed(transaction, _amount(notice), now):
         return "amount_mismatch"
     if transaction.paid_at is not None:
         return "paid_before"
     return None if transaction.may_become(Status.PAID) else f"is_{transaction.status}"
+
+
+def _is_owed(transaction: Transaction, amount: int, now: datetime) -> bool:
+    """Say whether so much pays a payment: its amount, and at most what being late adds today."""
+    more = amount - transaction.amount
+    return more == 0 or 0 < more <= late_amount_max(transaction, paid_on=business_day(now))
 
 
 async def _is_repeated(block: Connection, transaction: Transaction, notice: Notice) -> bool:
@@ -255,16 +271,20 @@ async def _book_unclaimed(
     block: Connection, notice: Notice, now: datetime, *, is_owed_by_bank: bool = False
 ) -> None:
     """Keep money in suspense; it comes from where the payment's own would have come from."""
-    assert notice.amount is not None, "money has an amount"
     is_receivable = notice.kind is NoticeKind.CHARGE_PAID or is_owed_by_bank
     await ledger.book_unclaimed(
         block,
         Scope(notice.company_id, notice.environment),
         f"{notice.provider}/{notice.callback_id}",
         source=Account.RECEIVABLE if is_receivable else Account.BANK,
-        amount=notice.amount,
+        amount=_amount(notice),
         now=now,
     )
+
+
+def _amount(notice: Notice) -> int:
+    assert notice.amount is not None, "money has an amount"
+    return notice.amount
 
 
 def _look(

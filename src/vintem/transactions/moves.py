@@ -96,11 +96,18 @@ def paid_by(transaction: Transaction, end_to_end_id: str | None, *, now: datetim
 
 
 async def pay(
-    block: Connection, transaction: Transaction, *, end_to_end_id: str | None, now: datetime
+    block: Connection,
+    transaction: Transaction,
+    *,
+    end_to_end_id: str | None,
+    late_amount: int = 0,
+    now: datetime,
 ) -> Transaction:
-    """Book a locked payment that was made, late or in time."""
+    """Book a locked payment that was made, late or in time, and what came with it for that."""
     assert is_payable(transaction), "a payment is made once, and only through the table of moves"
-    paid = paid_by(transaction, end_to_end_id, now=now)
+    paid = replace(paid_by(transaction, end_to_end_id, now=now), late_amount=late_amount)
+    if late_amount:
+        await store.update_late_amount(block, paid)
     await ledger.capture_many(block, [capture_of(paid, now=now)], now=now)
     await write_move(block, transaction, paid, now=now)
     return paid

@@ -1,0 +1,166 @@
+"""What a provider's word does beyond the plain cases: late boletos, blocks, returns, disputes."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from support.acquirer import send_all, state_of, told
+from support.api import Api, Shop, assert_refused, complaints, new_shop
+from support.cards import events_of, suspense
+from vintem.brazil.calendar import is_business_day, next_business_day
+from vintem.companies import service as companies
+from vintem.companies.model import Fee, Method
+from vintem.kit.clock import business_day, start_of_business_day, utc_now
+from vintem.kit.errors import ErrorCode
+from vintem.providers.port import Notice, NoticeKind
+from vintem.runtime.db import Database
+from vintem.transactions import arrivals
+
+ADDRESS = {
+    "street": "Rua de Exemplo",
+    "streetNumber": "123",
+    "neighborhood": "Centro",
+    "zipCode": "01310-100",
+    "city": "São Paulo",
+    "state": "SP",
+}
+CHARGES = {"fine": {"type": "PERCENTAGE", "value": 200}, "interest": {"value": 300}}
+ONE_DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+async def _books(database: Database) -> AsyncIterator[None]:
+    """Whatever a test did, the books agree when it is done."""
+    yield
+    assert await complaints(database) == {}
+
+
+@pytest.fixture
+async def shop(api: Api, database: Database) -> Shop:
+    return await new_shop(api, database)
+
+
+# Boletos that are paid late
+
+
+async def new_boleto(shop: Shop, **boleto: object) -> Any:
+    """A pending boleto of 10,000 cents."""
+    customer = {
+        "name": "Cliente de Teste",
+        "email": "cliente@example.com",
+        "document": {"type": "cpf", "number": "529.982.247-25"},
+        "address": ADDRESS,
+    }
+    return await shop.create(paymentMethod="boleto", customer=customer, boleto=boleto)
+
+
+async def late_boleto(shop: Shop, *, days: int, **boleto: object) -> str:
+    """The id of a boleto that has been due for so many days, as if time had passed."""
+    made = await new_boleto(shop, **boleto)
+    due_date = business_day(utc_now()) - timedelta(days=days)
+    await shop.database.execute(
+        """
+        update transaction set details = replace(details, $3, $4)
+        where company_id = $1 and transaction_id = $2
+        """,
+        shop.scope.company_id,
+        made["id"],
+        f'"dueDate":"{made["boleto"]["dueDate"]}"',
+        f'"dueDate":"{due_date}"',
+    )
+    return str(made["id"])
+
+
+def received(shop: Shop, reference: str, amount: int, **changed: object) -> dict[str, Any]:
+    return told(shop, "payment.received", reference, amount=amount, **changed)
+
+
+def days_late(days: int) -> int:
+    """How many days late a payment of today is, for a boleto due so many days ago."""
+    today = business_day(utc_now())
+    return (today - next_business_day(today - timedelta(days=days))).days
+
+
+@pytest.mark.parametrize("share", ["all", "fine"])
+async def test_a_boleto_paid_late_with_its_charges_is_paid_and_the_company_gets_them(
+    shop: Shop, share: str
+) -> None:
+    await companies.set_fee(
+        shop.database,
+        shop.tenant.company.public_id,
+        Fee(Method.BOLETO, fixed_cents=200, percent_basis_points=100),
+    )
+    await shop.agree(reserve_basis_points=1_000)
+    boleto = await late_boleto(shop, days=20, **CHARGES)
+    # 2 % once, and 0.1 % a day.
+    late = 200 + (10 * days_late(20) if share == "all" else 0)
+    notice = received(shop, boleto, 10_000 + late)
+    await send_all(shop.api, [notice, notice])
+    paid = await shop.read(boleto)
+    assert (paid["status"], paid["amount"], paid["boleto"]["lateAmount"]) == ("paid", 10_000, late)
+    assert (paid["fee"], paid["netAmount"]) == (300, 9_700)
+    assert await state_of(shop, notice["callbackId"]) == ("applied", None)
+    assert await shop.balance() == {"waitingFunds": 8_700 + late, "reserve": 1_000}
+    assert await suspense(shop) == 0
+    assert_refused(await shop.refund(boleto, 10_001), ErrorCode.REFUND_EXCEEDS_AMOUNT, status=422)
+    await shop.move(boleto, "refunded")
+    assert (await shop.read(boleto))["refundedAmount"] == 10_000
+    assert await events_of(shop, boleto) == ["pending", "paid", "refunded"]
+
+
+async def test_what_a_boleto_does_not_owe_is_kept_in_suspense(shop: Shop) -> None:
+    boleto = await late_boleto(shop, days=20, **CHARGES)
+    owed = 10_000 + 200 + 10 * days_late(20)
+    for number, amount in enumerate((9_999, owed + 1), 1):
+        notice = received(shop, boleto, amount, endToEndId=f"E{number}")
+        await send_all(shop.api, [notice])
+        assert await state_of(shop, notice["callbackId"]) == ("unclaimed", "amount_mismatch")
+    plain = await late_boleto(shop, days=20)
+    in_time = (await new_boleto(shop, **CHARGES))["id"]
+    for each in (plain, in_time):
+        notice = received(shop, each, 10_200)
+        await send_all(shop.api, [notice])
+        assert await state_of(shop, notice["callbackId"]) == ("unclaimed", "amount_mismatch")
+        assert (await shop.read(each))["status"] == "pending"
+    await send_all(shop.api, [received(shop, boleto, 10_000, endToEndId="E3")])
+    paid = await shop.read(boleto)
+    assert (paid["status"], paid["boleto"]["lateAmount"]) == ("paid", 0)
+
+
+async def test_a_boleto_s_late_day_is_one_of_the_banks_of_brazil(shop: Shop) -> None:
+    due_date = business_day(utc_now()) + ONE_DAY
+    while is_business_day(due_date):
+        due_date += ONE_DAY
+    next_day = next_business_day(due_date)
+    for paid_on, late in ((next_day, 0), (next_day + ONE_DAY, 210)):
+        boleto = await new_boleto(shop, dueDate=due_date.isoformat(), **CHARGES)
+        # Late in the evening in Brazil it is the next day elsewhere.
+        evening = start_of_business_day(paid_on + ONE_DAY) - timedelta(minutes=1)
+        for amount in (10_000 + late + 1, 10_000 + late):
+            notice = Notice(
+                company_id=shop.scope.company_id,
+                environment="test",
+                provider="bank",
+                callback_id=f"{boleto['id']}/{amount}",
+                kind=NoticeKind.PAYMENT_RECEIVED,
+                reference=boleto["id"],
+                amount=amount,
+            )
+            await arrivals.receive(shop.database, notice, now=evening)
+        paid = await shop.read(boleto["id"])
+        assert (paid["status"], paid["boleto"]["lateAmount"]) == ("paid", late)
+        assert await state_of(shop, f"{boleto['id']}/{10_001 + late}") == (
+            "unclaimed",
+            "amount_mismatch",
+        )
+
+
+async def test_a_late_boleto_that_had_ended_is_paid_with_its_charges(shop: Shop) -> None:
+    boleto = await late_boleto(shop, days=20, fine={"type": "FIXED", "value": 500})
+    await shop.api.post(f"/v1/transactions/{boleto}/cancel", key=shop.key)
+    await send_all(shop.api, [received(shop, boleto, 10_500)])
+    paid = await shop.read(boleto)
+    assert (paid["status"], paid["statusReason"]) == ("paid", "late_payment")
+    assert paid["boleto"]["lateAmount"] == 500
