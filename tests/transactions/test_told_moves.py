@@ -17,6 +17,7 @@ from vintem.kit.errors import ErrorCode
 from vintem.providers.port import Notice, NoticeKind
 from vintem.runtime.db import Database
 from vintem.transactions import arrivals
+from vintem.transactions import service as transactions
 
 ADDRESS = {
     "street": "Rua de Exemplo",
@@ -28,6 +29,7 @@ ADDRESS = {
 }
 CHARGES = {"fine": {"type": "PERCENTAGE", "value": 200}, "interest": {"value": 300}}
 ONE_DAY = timedelta(days=1)
+FAR_AHEAD = timedelta(days=120)
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +166,42 @@ async def test_a_late_boleto_that_had_ended_is_paid_with_its_charges(shop: Shop)
     paid = await shop.read(boleto)
     assert (paid["status"], paid["statusReason"]) == ("paid", "late_payment")
     assert paid["boleto"]["lateAmount"] == 500
+
+
+# Payments that an analyst looks at
+
+
+@pytest.mark.parametrize("method", ["pix", "boleto"])
+async def test_what_is_blocked_before_it_is_paid_waits_for_its_analyst_and_never_ends(
+    shop: Shop, method: str
+) -> None:
+    made = await shop.create() if method == "pix" else await new_boleto(shop)
+    notice = told(shop, "charge.blocked", made["id"], code="RISK-7")
+    await send_all(shop.api, [notice, notice])
+    blocked = await shop.read(made["id"])
+    assert (blocked["status"], blocked["statusReason"]) == ("blocked", "risk")
+    assert blocked["card"] is None
+    await transactions.move_due(shop.database, now=utc_now() + FAR_AHEAD)
+    assert (await shop.read(made["id"]))["status"] == "blocked"
+    # Money that comes meanwhile is not lost.
+    await send_all(shop.api, [received(shop, made["id"], 10_000)])
+    assert await events_of(shop, made["id"]) == ["pending", "blocked", "paid"]
+
+
+async def test_what_was_blocked_and_is_still_due_is_not_ended(shop: Shop) -> None:
+    made = await shop.create()
+    await send_all(shop.api, [told(shop, "charge.blocked", made["id"])])
+    await shop.database.execute(
+        "update transaction set due_at = expires_at where company_id = $1", shop.scope.company_id
+    )
+    await transactions.move_due(shop.database, now=utc_now() + FAR_AHEAD)
+    assert (await shop.read(made["id"]))["status"] == "blocked"
+    assert await transactions.move_due(shop.database, now=utc_now() + FAR_AHEAD) == 0
+
+
+async def test_a_refused_pix_says_why(shop: Shop) -> None:
+    made = await shop.create()
+    await send_all(shop.api, [told(shop, "charge.refused", made["id"], code="AB03")])
+    failed = await shop.read(made["id"])
+    assert (failed["status"], failed["refusedReason"]["code"]) == ("failed", "AB03")
+    assert await transactions.move_due(shop.database, now=utc_now() + FAR_AHEAD) == 0

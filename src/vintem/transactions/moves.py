@@ -57,7 +57,7 @@ async def move(
 async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
     """End a locked payment whose time is over, unless somebody has decided about it before."""
     over = replace(transaction, due_at=None)
-    if over.may_become(Status.CANCELLED):
+    if over.status is Status.PENDING:
         await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
         await store.update_due(block, over, now=now)

@@ -137,9 +137,9 @@ def _shown(transaction: Transaction, refunds: Sequence[Refund]) -> _Shown:
 def details_with_answer(
     details: str, *, authorization_code: str | None, refused_reason: Mapping[str, str] | None
 ) -> str:
-    """Write into a card payment's record what its acquirer answered."""
+    """Write into a payment's record what its provider answered; only a card has a code for it."""
     shown = _decode(details)
-    if authorization_code is not None:
+    if authorization_code is not None and shown["card"] is not None:
         shown["card"]["authorizationCode"] = authorization_code
     if refused_reason is not None:
         shown["refusedReason"] = refused_reason
