@@ -205,3 +205,61 @@ async def test_a_refused_pix_says_why(shop: Shop) -> None:
     failed = await shop.read(made["id"])
     assert (failed["status"], failed["refusedReason"]["code"]) == ("failed", "AB03")
     assert await transactions.move_due(shop.database, now=utc_now() + FAR_AHEAD) == 0
+
+
+# PIX that is returned over the company's head
+
+
+def returned(shop: Shop, reference: str, amount: int, **changed: object) -> dict[str, Any]:
+    return told(shop, "refund.done", reference, amount=amount, code="FR01", **changed)
+
+
+async def test_a_return_by_dispute_is_not_taken_for_the_company_s_own_refund(shop: Shop) -> None:
+    await shop.agree(dispute_fee_cents=500)
+    made = await shop.paid()
+    refund = (await shop.refund(made, 5_000)).data
+    notice = returned(shop, made, 5_000)
+    await send_all(shop.api, [notice, notice])
+    assert await state_of(shop, notice["callbackId"]) == ("applied", "dispute")
+    shown = await shop.read(made)
+    assert (shown["status"], shown["refundedAmount"]) == ("chargeback", 5_000)
+    assert await shop.balance() == {"debt": 500}
+    # Word of the refund itself still finds it.
+    confirmation = told(shop, "refund.done", made, amount=5_000)
+    await send_all(shop.api, [confirmation])
+    assert await state_of(shop, confirmation["callbackId"]) == ("applied", "confirmed")
+    assert [each["id"] for each in (await shop.read(made))["refunds"]] == [refund["id"]]
+
+
+@pytest.mark.parametrize("status", ["paid", "pre_chargeback", "blocked"])
+async def test_a_dispute_takes_what_was_returned_and_leaves_the_rest(
+    shop: Shop, status: str
+) -> None:
+    await shop.agree(dispute_fee_cents=500, reserve_basis_points=1_000)
+    made = await shop.paid()
+    before = await shop.balance()
+    if status != "paid":
+        await shop.move(made, status)
+    notice = returned(shop, made, 3_000)
+    await send_all(shop.api, [notice, notice])
+    assert await state_of(shop, notice["callbackId"]) == ("applied", "dispute")
+    shown = await shop.read(made)
+    assert (shown["status"], shown["refundedAmount"], shown["refunds"]) == ("chargeback", 0, [])
+    assert await shop.balance() == {**before, "available": before["available"] - 3_500}
+    reply = await shop.refund(made, 1_000)
+    assert_refused(reply, ErrorCode.TRANSACTION_UNDER_DISPUTE, status=409)
+    again = returned(shop, made, 1_000)
+    await send_all(shop.api, [again])
+    assert await state_of(shop, again["callbackId"]) == ("unclaimed", "is_chargeback")
+    # Won after all, it brings back what it took; its fee stays.
+    await send_all(shop.api, [told(shop, "dispute.won", made)])
+    assert (await shop.read(made))["status"] == "paid"
+    assert await shop.balance() == {**before, "available": before["available"] - 500}
+
+
+async def test_a_blocked_pix_that_was_returned_whole_is_a_lost_dispute(shop: Shop) -> None:
+    made = await shop.paid()
+    await shop.move(made, "blocked")
+    await send_all(shop.api, [returned(shop, made, 10_000)])
+    assert await events_of(shop, made) == ["pending", "paid", "blocked", "paid", "chargeback"]
+    assert await shop.balance() == {}

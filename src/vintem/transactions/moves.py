@@ -54,6 +54,26 @@ async def move(
     return moved
 
 
+async def lose_part(
+    block: Connection, transaction: Transaction, amount: int, *, now: datetime
+) -> Transaction:
+    """Move a locked payment as a dispute does that took a part of it; all the rest is free."""
+    assert transaction.may_become(Status.CHARGEBACK), "a status moves only through the table"
+    moved = replace(
+        transaction,
+        status=Status.CHARGEBACK,
+        status_reason=None,
+        sequence=transaction.sequence + 1,
+        updated_at=now,
+    )
+    if transaction.hold_reference is not None:
+        await _restore(block, transaction, moved, now)
+    lost = await _hold(block, transaction, moved, now, amount=amount)
+    await _lose(block, lost, lost, now)
+    await write_move(block, transaction, lost, now=now)
+    return lost
+
+
 async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
     """End a locked payment whose time is over, unless somebody has decided about it before."""
     over = replace(transaction, due_at=None)
@@ -133,7 +153,12 @@ async def _move_money(
 
 
 async def _hold(
-    block: Connection, was: Transaction, moved: Transaction, now: datetime
+    block: Connection,
+    was: Transaction,
+    moved: Transaction,
+    now: datetime,
+    *,
+    amount: int | None = None,
 ) -> Transaction:
     reference = f"{was.transaction_id}/{moved.sequence}"
     kind = HoldKind.BLOCK if moved.status is Status.BLOCKED else HoldKind.DISPUTE
@@ -143,7 +168,7 @@ async def _hold(
         kind,
         reference,
         transaction_id=was.transaction_id,
-        amount=was.left_to_refund,
+        amount=was.left_to_refund if amount is None else amount,
         now=now,
     )
     return replace(moved, hold_reference=reference)
