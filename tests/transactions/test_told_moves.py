@@ -1,12 +1,14 @@
 """What a provider's word does beyond the plain cases: late boletos, blocks, returns, disputes."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from support.acquirer import send_all, state_of, told
+from support.acquirer import send, send_all, state_of, told
 from support.api import Api, Shop, assert_refused, complaints, new_shop
 from support.cards import events_of, suspense
 from vintem.brazil.calendar import is_business_day, next_business_day
@@ -16,7 +18,7 @@ from vintem.kit.clock import business_day, start_of_business_day, utc_now
 from vintem.kit.errors import ErrorCode
 from vintem.providers.port import Notice, NoticeKind
 from vintem.runtime.db import Database
-from vintem.transactions import arrivals
+from vintem.transactions import arrivals, callback_store
 from vintem.transactions import service as transactions
 
 ADDRESS = {
@@ -263,3 +265,87 @@ async def test_a_blocked_pix_that_was_returned_whole_is_a_lost_dispute(shop: Sho
     await send_all(shop.api, [returned(shop, made, 10_000)])
     assert await events_of(shop, made) == ["pending", "paid", "blocked", "paid", "chargeback"]
     assert await shop.balance() == {}
+
+
+# Disputes that have a name
+
+
+async def test_a_dispute_told_again_under_another_id_is_opened_once(shop: Shop) -> None:
+    made = await shop.paid()
+
+    def opened(dispute_id: str | None) -> dict[str, Any]:
+        return told(shop, "dispute.opened", made, disputeId=dispute_id)
+
+    won = told(shop, "dispute.won", made, disputeId="dp_1")
+    await send_all(shop.api, [opened("dp_1"), won])
+    again = opened("dp_1")
+    reply = await send(shop.api, again)
+    assert (reply.status, reply.data["isRepeat"]) == (200, True)
+    assert await state_of(shop, again["callbackId"]) == ("ignored", "repeated")
+    assert await events_of(shop, made) == ["pending", "paid", "pre_chargeback", "paid"]
+    reply = await send(shop.api, opened("dp_2"))
+    assert (reply.status, reply.data["isRepeat"]) == (200, False)
+    assert (await shop.read(made))["status"] == "pre_chargeback"
+    # What is told of another dispute, or of another end of it, is news.
+    await send_all(shop.api, [told(shop, "dispute.lost", made, disputeId="dp_2")])
+    assert (await shop.read(made))["status"] == "chargeback"
+
+
+async def test_of_a_dispute_told_many_times_before_its_payment_one_is_opened(shop: Shop) -> None:
+    made = await shop.create()
+    early = [told(shop, "dispute.opened", made["id"], disputeId="dp_1") for _ in range(4)]
+    await asyncio.gather(*(send(shop.api, each) for each in early))
+    await send_all(shop.api, [received(shop, made["id"], 10_000)])
+    assert await events_of(shop, made["id"]) == ["pending", "paid", "pre_chargeback"]
+    states = Counter([(await state_of(shop, each["callbackId"]))[0] for each in early])
+    assert states == {"applied": 1, "ignored": 3}
+
+
+# What waits
+
+
+async def look_at_of(shop: Shop) -> datetime:
+    """When a company's only waiting callback is looked at."""
+    look_at = await shop.database.fetchval(
+        "select look_at from provider_callback where company_id = $1 and state = 'waiting'",
+        shop.scope.company_id,
+    )
+    assert isinstance(look_at, datetime)
+    return look_at
+
+
+async def test_the_longer_something_waits_the_more_rarely_it_is_looked_at(shop: Shop) -> None:
+    made = await shop.create()
+    await shop.api.post(f"/v1/transactions/{made['id']}/cancel", key=shop.key)
+    await send_all(shop.api, [told(shop, "dispute.opened", made["id"])])
+    began = utc_now()
+    pauses = []
+    for _ in range(40):
+        now = await look_at_of(shop)
+        await transactions.look_again(shop.database, now=now)
+        pauses.append(await look_at_of(shop) - now)
+    assert pauses == sorted(pauses)
+    assert pauses[0] == timedelta(seconds=30)
+    assert pauses[-1] > timedelta(minutes=2)
+    await transactions.look_again(shop.database, now=began + timedelta(days=90))
+    assert await look_at_of(shop) == began + timedelta(days=90, hours=6)
+    # Should the money come all the same, it is not waited for.
+    await send_all(shop.api, [received(shop, made["id"], 10_000)])
+    assert (await shop.read(made["id"]))["status"] == "pre_chargeback"
+
+
+async def test_what_has_waited_longest_is_looked_at_first(shop: Shop) -> None:
+    made = [await shop.create() for _ in range(3)]
+    for each in made:
+        await send_all(shop.api, [told(shop, "dispute.opened", each["id"])])
+    long_ago = utc_now() - timedelta(days=1_000)
+    for days, each in enumerate(reversed(made)):
+        await shop.database.execute(
+            "update provider_callback set look_at = $3 where company_id = $1 and reference = $2",
+            shop.scope.company_id,
+            each["id"],
+            long_ago + timedelta(days=days),
+        )
+    now = long_ago + timedelta(days=10)
+    first = await callback_store.list_to_look_at(shop.database, now=now, rows_max=2)
+    assert [reference for _, reference in first] == [made[2]["id"], made[1]["id"]]

@@ -124,3 +124,5 @@ class Notice:
     """The how manieth it is of this charge, counted without gaps, where the provider counts."""
     code: str | None = None
     message: str | None = None
+    dispute_id: str | None = None
+    """The dispute that is meant, where the provider names disputes."""

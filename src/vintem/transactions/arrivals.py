@@ -23,7 +23,8 @@ log = structlog.get_logger()
 
 TURN_MAX: Final = timedelta(minutes=10)
 """So long something waits for what its provider counts before it; then it is done without."""
-LOOK_PAUSE: Final = timedelta(seconds=30)
+LOOK_PAUSE_MIN: Final = timedelta(seconds=30)
+LOOK_PAUSE_MAX: Final = timedelta(hours=6)
 LOOKS_AT_ONCE_MAX: Final = 100
 
 MONEY: Final = frozenset({NoticeKind.PAYMENT_RECEIVED, NoticeKind.CHARGE_PAID})
@@ -35,6 +36,8 @@ TARGETS: Final[Mapping[NoticeKind, Status]] = {
     NoticeKind.DISPUTE_WON: Status.PAID,
     NoticeKind.DISPUTE_LOST: Status.CHARGEBACK,
 }
+SAID_BEFORE: Final = "repeated"
+"""The cause of what was told, and done, under another id."""
 AFTER_PAYMENT: Final = frozenset(
     {NoticeKind.DISPUTE_OPENED, NoticeKind.DISPUTE_WON, NoticeKind.DISPUTE_LOST}
 )
@@ -58,7 +61,7 @@ async def receive(database: Database, notice: Notice, *, now: datetime) -> bool:
 
     outcomes = await database.atomically(take_in)
     report(outcomes or ())
-    return outcomes is not None
+    return outcomes is not None and Outcome(notice, State.IGNORED, SAID_BEFORE) not in outcomes
 
 
 async def take(
@@ -70,7 +73,7 @@ async def take(
     """
     transaction_id = None if transaction is None else transaction.transaction_id
     is_new = await callback_store.insert_waiting(
-        block, notice, transaction_id, look_at=now + LOOK_PAUSE, now=now
+        block, notice, transaction_id, look_at=now + LOOK_PAUSE_MIN, now=now
     )
     if not is_new:
         return None
@@ -115,6 +118,7 @@ async def look_again(database: Database, *, now: datetime) -> int:
         except Exception:
             # One payment's trouble must not keep the others waiting.
             log.exception("callbacks could not be applied", reference=transaction_id)
+            await _postpone(database, scope, transaction_id, now)
             continue
         report(outcomes)
         done += len(outcomes)
@@ -159,6 +163,10 @@ async def _try(
     if is_refund:
         # What has left is booked, overtaken or not.
         return await returns.take(block, transaction, notice, now, is_overdue=is_overdue)
+    if notice.dispute_id is not None and await callback_store.is_known_dispute(
+        block, transaction, notice
+    ):
+        return Step(transaction, State.IGNORED, SAID_BEFORE)
     if _may_apply(transaction, notice):
         return await _apply(block, transaction, notice, now)
     if _may_apply_later(transaction, notice):
@@ -170,7 +178,7 @@ async def _take_money(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime
 ) -> Step:
     cause = await _why_unclaimed(block, transaction, notice, now)
-    if cause == "repeated":
+    if cause == SAID_BEFORE:
         return Step(transaction, State.IGNORED, cause)
     if cause is not None:
         is_boleto = transaction.payment_method is PaymentMethod.BOLETO
@@ -197,7 +205,7 @@ async def _why_unclaimed(
     if is_charge != (transaction.payment_method is PaymentMethod.CREDIT_CARD):
         return "other_method"
     if await _is_repeated(block, transaction, notice):
-        return "repeated"
+        return SAID_BEFORE
     if not _is_owed(transaction, _amount(notice), now):
         return "amount_mismatch"
     if transaction.paid_at is not None:
@@ -294,10 +302,21 @@ def _look(
         transaction = await store.lock(block, scope, transaction_id)
         assert transaction is not None, "payments are never deleted"
         _, outcomes = await do_waiting(block, transaction, now=now)
-        await callback_store.postpone_waiting(block, transaction, look_at=now + LOOK_PAUSE)
+        await _postpone(block, scope, transaction_id, now)
         return outcomes
 
     return look
+
+
+async def _postpone(db: Connection, scope: Scope, transaction_id: str, now: datetime) -> None:
+    await callback_store.postpone_waiting(
+        db,
+        scope,
+        transaction_id,
+        pause_min=LOOK_PAUSE_MIN,
+        pause_max=LOOK_PAUSE_MAX,
+        now=now,
+    )
 
 
 async def _lock(block: Connection, notice: Notice) -> Transaction | None:
