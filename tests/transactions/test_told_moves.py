@@ -349,3 +349,48 @@ async def test_what_has_waited_longest_is_looked_at_first(shop: Shop) -> None:
     now = long_ago + timedelta(days=10)
     first = await callback_store.list_to_look_at(shop.database, now=now, rows_max=2)
     assert [reference for _, reference in first] == [made[2]["id"], made[1]["id"]]
+
+
+# One transfer told in many ways at once
+
+
+async def deadlocks(database: Database) -> int:
+    count = await database.fetchval(
+        "select deadlocks from pg_stat_database where datname = current_database()"
+    )
+    assert isinstance(count, int)
+    return count
+
+
+@pytest.mark.parametrize("known", [0, 2])
+async def test_a_transfer_told_at_once_of_many_references_is_booked_once(
+    shop: Shop, known: int
+) -> None:
+    before = await deadlocks(shop.database)
+    for number in range(8):
+        made = [(await shop.create())["id"] for _ in range(known)]
+        references = [*made, "tx_unknown", "?"] * 3
+        notices = [
+            received(shop, reference, 10_000, endToEndId=f"E{number}") for reference in references
+        ]
+        replies = await asyncio.gather(*(send(shop.api, notice) for notice in notices))
+        assert Counter(reply.status for reply in replies) == {200: len(notices)}
+        states = Counter([(await state_of(shop, each["callbackId"]))[0] for each in notices])
+        assert states["applied"] + states["unclaimed"] == 1
+    balance = await shop.balance()
+    assert balance.get("available", 0) + await suspense(shop) == 80_000
+    assert await deadlocks(shop.database) == before
+
+
+async def test_a_return_that_waits_and_is_told_of_nothing_known_is_booked_once(shop: Shop) -> None:
+    for number in range(8):
+        made = (await shop.create())["id"]
+        early = told(shop, "refund.done", made, amount=4_000, endToEndId=f"D{number}")
+        await send_all(shop.api, [early])
+        stray = told(shop, "refund.done", "?", amount=4_000, endToEndId=f"D{number}")
+        await asyncio.gather(
+            send(shop.api, received(shop, made, 10_000, endToEndId=f"E{number}")),
+            send(shop.api, stray),
+        )
+        states = [(await state_of(shop, each["callbackId"]))[0] for each in (early, stray)]
+        assert sorted(states) in (["applied", "ignored"], ["ignored", "unclaimed"])

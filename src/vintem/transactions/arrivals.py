@@ -93,7 +93,10 @@ async def do_waiting(
     has_moved = transaction.is_answered
     while has_moved:
         has_moved = False
-        for notice, since in await callback_store.list_waiting(block, transaction):
+        waiting = await callback_store.list_waiting(block, transaction)
+        if not outcomes:
+            await _lock_names(block, transaction.scope, [notice for notice, _ in waiting])
+        for notice, since in waiting:
             is_overdue = now >= since + TURN_MAX
             step = await _try(block, transaction, notice, now, is_overdue=is_overdue)
             if step.state is State.WAITING:
@@ -264,6 +267,7 @@ async def _apply(
 
 
 async def _without_payment(block: Connection, notice: Notice, now: datetime) -> State:
+    await _lock_names(block, Scope(notice.company_id, notice.environment), [notice])
     if notice.kind is NoticeKind.REFUND_DONE:
         return await returns.take_unknown(block, notice, now)
     is_known = notice.end_to_end_id is not None and await callback_store.is_known_transfer(
@@ -273,6 +277,12 @@ async def _without_payment(block: Connection, notice: Notice, now: datetime) -> 
         return State.IGNORED
     await _book_unclaimed(block, notice, now)
     return State.UNCLAIMED
+
+
+async def _lock_names(block: Connection, scope: Scope, notices: Sequence[Notice]) -> None:
+    """Let one at a time of a company ask whether a transfer is known, until it is booked."""
+    if any(each.end_to_end_id is not None for each in notices):
+        await ledger.lock(block, scope)
 
 
 async def _book_unclaimed(
