@@ -7,6 +7,14 @@ alter table transaction
 -- The dispute that was told of, as its provider names it.
 alter table provider_callback add column dispute_id text collate "C";
 
+-- A charge that its acquirer has once had in process is not taken for one that never arrived. It is
+-- asked about until it is decided, and so are those for which a callback alone was waited for.
+alter table provider_request add column is_seen boolean not null default false;
+update provider_request r set is_seen = true, ask_at = now()
+from transaction t
+where t.company_id = r.company_id and t.transaction_id = r.transaction_id
+    and t.status = 'processing' and t.sequence > 0 and r.ask_at is null;
+
 -- Time comes first, as it does for payments: whoever looks for what waits reads nothing else.
 drop index provider_callback_waiting;
 create index provider_callback_waiting on provider_callback (look_at, company_id)

@@ -1,6 +1,7 @@
 """What a card acquirer is asked and may answer, and what providers tell us by themselves."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -83,6 +84,11 @@ class CardAcquirer(Protocol):
     @property
     def name(self) -> str:
         """What it is called, in our tables and in the address of its callbacks."""
+        ...
+
+    @property
+    def arrives_within(self) -> timedelta:
+        """How long a charge that it has never seen may still turn up after it was asked for."""
         ...
 
     async def authorise(self, charge: Charge) -> FirstAnswer:
