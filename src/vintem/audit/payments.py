@@ -150,6 +150,22 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         """,
     ),
     Invariant(
+        "U3",
+        "A payment that was returned over its company's head is a dispute that took what was told.",
+        """
+        select c.company_id, c.environment, c.provider, c.callback_id, c.transaction_id, c.amount
+        from provider_callback c
+        where c.kind = 'refund.done' and c.state = 'applied' and c.cause = 'dispute'
+            and not exists (
+                select from posting p
+                where p.company_id = c.company_id and p.environment = c.environment
+                    and p.kind = 'chargeback'
+                    and split_part(p.reference, '/', 1) = c.transaction_id
+                    and p.amounts[array_position(p.codes, 'dispute')] = -c.amount
+            )
+        """,
+    ),
+    Invariant(
         "I12",
         "An idempotency key stands for one payment or one withdrawal, and within a payment for one"
         " refund.",
