@@ -272,6 +272,19 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
             id="U2 a refund that was told and not booked",
         ),
         pytest.param(
+            {"U3"},
+            """
+            insert into provider_callback (
+                company_id, provider, callback_id, environment, kind, reference, transaction_id,
+                amount, state, cause, received_at
+            )
+            select company_id, 'bank', '1', 'test', 'refund.done', 'x', 'x', 5, 'applied',
+                'dispute', now()
+            from company
+            """,
+            id="U3 a dispute that was told and not booked",
+        ),
+        pytest.param(
             {"P1"},
             UNANSWERED,
             id="P1 a payment that nobody will ask about",

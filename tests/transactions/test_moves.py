@@ -420,6 +420,8 @@ class TakenBack(Exception):  # noqa: N818 - nothing went wrong
     ("broken", "breach"),
     [
         ({"I6"}, "update transaction set amount = amount + 1 where refunded_amount = 0"),
+        ({"I6"}, "update transaction set late_amount = 1 where status = 'paid'"),
+        ({"I6"}, "update transaction set late_amount = 1 where status = 'pending'"),
         ({"I6"}, "update transaction set paid_at = null where status = 'paid'"),
         ({"I6"}, "update transaction set paid_at = now() where status = 'pending'"),
         ({"I6"}, "update transaction set environment = 'live' where status = 'paid'"),

@@ -29,6 +29,8 @@ from vintem.providers.port import (
     FirstAnswer,
     LaterAnswer,
     NeverSeen,
+    Processing,
+    Unknown,
 )
 from vintem.resources import Resources, open_resources
 from vintem.runtime.db import Database
@@ -270,7 +272,8 @@ async def test_an_answer_that_is_lost_is_asked_for_until_it_is_known(
         )
         assert len(await book_of(shop)) == 1
         assert known["status"] == "processing"
-        assert await due(shop) is None
+        # What is not decided yet is asked about again.
+        assert (await due(shop) is None) == (status != "processing")
 
 
 async def due(shop: Shop) -> float | None:
@@ -288,6 +291,7 @@ class Unreachable:
     """An acquirer whose line is down."""
 
     name = "simulator"
+    arrives_within = timedelta(seconds=10)
 
     async def authorise(self, charge: Charge) -> FirstAnswer:
         raise OSError("the line is down")
@@ -358,8 +362,11 @@ class Late:
 
     name = "simulator"
 
-    def __init__(self, acquirer: CardAcquirer) -> None:
+    def __init__(
+        self, acquirer: CardAcquirer, *, arrives_within: timedelta = timedelta(seconds=10)
+    ) -> None:
         self._acquirer = acquirer
+        self.arrives_within = arrives_within
         self.arrives = asyncio.Event()
 
     async def authorise(self, charge: Charge) -> FirstAnswer:
@@ -450,6 +457,118 @@ async def test_a_callback_decides_what_was_not_known(
         assert await events_of(shop, made["id"]) == ["processing", "paid"]
         assert await suspense(shop) == 0
         assert await due(shop) is None
+
+
+# Charges that take their time
+
+
+class Undecided:
+    """An acquirer that has a charge in process, tells nothing by itself, and can be asked."""
+
+    name = "simulator"
+    arrives_within = timedelta(seconds=10)
+
+    def __init__(self) -> None:
+        self.later: LaterAnswer = Processing("123456")
+
+    async def authorise(self, charge: Charge) -> FirstAnswer:
+        return Processing("123456")
+
+    async def query(self, company_id: int, reference: str) -> LaterAnswer:
+        return self.later
+
+
+async def test_a_charge_in_process_is_asked_about_more_and_more_rarely_until_it_is_decided(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        acquirer = Undecided()
+        desk = replace(resources.transactions._desk, acquirer=acquirer)
+        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        made = (await charge(shop)).data
+        assert made["status"] == "processing"
+        moments = [await due(shop) or 0]
+        for _ in range(8):
+            await finish_at(resources, shop, moments[-1])
+            moments.append(await due(shop) or 0)
+        pauses = [b - a for a, b in itertools.pairwise([0, *moments])]
+        # The first one begins with the answer, which a busy machine delays.
+        for pause, expected in zip(
+            pauses, [60, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600], strict=True
+        ):
+            assert expected <= pause <= expected * 1.05, pauses
+        # One that was seen is not forgotten because a later answer does not know it.
+        acquirer.later = NeverSeen()
+        await finish_at(resources, shop, moments[-1])
+        assert (await shop.read(made["id"]))["status"] == "processing"
+        acquirer.later = Authorised("123456")
+        await finish_at(resources, shop, await due(shop) or 0)
+        assert (await shop.read(made["id"]))["status"] == "paid"
+        assert await events_of(shop, made["id"]) == ["processing", "paid"]
+        assert await due(shop) is None
+
+
+async def finish_at(resources: Resources, shop: Shop, seconds: float) -> None:
+    """Let a worker ask about a company's only payment so many seconds after its creation."""
+    asked_at = await shop.database.fetchval(
+        "select asked_at from provider_request where company_id = $1", shop.scope.company_id
+    )
+    await resources.transactions.finish(now=asked_at + timedelta(seconds=seconds))
+
+
+async def test_a_charge_in_process_that_a_callback_decided_is_asked_about_once_more_at_most(
+    settings: Settings, database: Database
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        made = (await charge(shop, "0119")).data
+        account = shop.tenant.company.public_id
+        await send_all(shop.api, [callback(account, "charge.paid", made["id"])])
+        await finish(resources, 120)
+        assert await due(shop) is None
+        assert await events_of(shop, made["id"]) == ["processing", "paid"]
+
+
+async def test_an_acquirer_says_how_long_a_charge_may_be_under_way(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        desk = resources.transactions._desk
+        slow = Late(desk.acquirer, arrives_within=timedelta(minutes=5))
+        monkeypatch.setattr(resources.transactions, "_desk", replace(desk, acquirer=slow))
+        first = asyncio.create_task(shop.order(card_order(), idempotency_key="k-1"))
+        transaction_id = await in_flight(shop)
+        await finish(resources, 11)
+        await finish(resources, 290)
+        assert (await shop.read(transaction_id))["status"] == "processing"
+        await finish(resources, 660)
+        failed = await shop.read(transaction_id)
+        assert (failed["status"], failed["refusedReason"]["code"]) == ("failed", "NOT_RECEIVED")
+        first.cancel()
+
+
+class LateAndSilent(Late):
+    """One that cannot be asked while the charge is under way."""
+
+    async def query(self, company_id: int, reference: str) -> LaterAnswer:
+        return Unknown()
+
+
+async def test_whoever_asked_first_is_told_what_the_late_answer_has_done(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        late = LateAndSilent(resources.transactions._desk.acquirer)
+        desk = replace(resources.transactions._desk, acquirer=late)
+        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        first = asyncio.create_task(shop.order(card_order(), idempotency_key="k-1"))
+        transaction_id = await in_flight(shop)
+        await finish(resources, 7)
+        assert await events_of(shop, transaction_id) == ["processing"]
+        late.arrives.set()
+        reply = await first
+        assert (reply.status, reply.data["status"]) == (201, "paid")
+        assert reply.data == await shop.read(transaction_id)
+        assert await events_of(shop, transaction_id) == ["processing", "paid"]
 
 
 # The acquirer itself

@@ -64,6 +64,7 @@ def boleto_part(call: Call, order: TransactionBody, transaction_id: str) -> Paym
             "instructions": wanted.instructions,
             "fine": wanted.fine,
             "interest": wanted.interest,
+            "lateAmount": 0,
         },
         flat={"boletoUrl": address},
     )

@@ -42,6 +42,7 @@ class CallbackBody(Body, frozen=True):
     sequence: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     code: Name | None = None
     message: Annotated[str, Meta(max_length=255)] | None = None
+    dispute_id: Name | None = None
 
 
 class CallbackReply(Reply, frozen=True):
@@ -88,6 +89,7 @@ def _notice(provider: str, environment: Environment, company_id: int, told: Call
         sequence=told.sequence,
         code=told.code,
         message=told.message,
+        dispute_id=told.dispute_id,
     )
 
 

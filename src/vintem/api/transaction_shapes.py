@@ -299,6 +299,7 @@ class BoletoReply(Reply, frozen=True):
     instructions: str | None
     fine: FineBody | None
     interest: InterestBody | None
+    late_amount: int = 0
 
 
 class CardReply(Reply, frozen=True):

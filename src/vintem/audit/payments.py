@@ -34,9 +34,11 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         "I6",
-        "A payment that was made has one capture of its amount, and any other has none.",
+        "A payment that was made has one capture of its amount and of what a boleto brought for"
+        " being late; any other has none.",
         """
-        select t.company_id, t.transaction_id, t.status, t.paid_at, t.amount, c.captured
+        select t.company_id, t.transaction_id, t.status, t.paid_at, t.amount, t.late_amount,
+            c.captured
         from transaction t left join (
             select company_id, environment, reference as transaction_id,
                 -sum(leg.amount) as captured
@@ -44,7 +46,9 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             where kind = 'capture' and leg.code in ('bank', 'receivable')
             group by company_id, environment, reference
         ) c using (company_id, environment, transaction_id)
-        where c.captured is distinct from case when t.paid_at is not null then t.amount end
+        where c.captured is distinct from
+                case when t.paid_at is not null then t.amount + t.late_amount end
+            or (t.late_amount <> 0 and (t.paid_at is null or t.payment_method <> 'boleto'))
             or (t.paid_at is null
                 and t.status in ('paid', 'refunded', 'pre_chargeback', 'chargeback'))
         """,
@@ -143,6 +147,22 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             and r.transaction_id = c.transaction_id and r.environment = c.environment
         where c.kind = 'refund.done' and c.state = 'applied'
             and c.cause is distinct from 'dispute' and r.amount is distinct from c.amount
+        """,
+    ),
+    Invariant(
+        "U3",
+        "A payment that was returned over its company's head is a dispute that took what was told.",
+        """
+        select c.company_id, c.environment, c.provider, c.callback_id, c.transaction_id, c.amount
+        from provider_callback c
+        where c.kind = 'refund.done' and c.state = 'applied' and c.cause = 'dispute'
+            and not exists (
+                select from posting p
+                where p.company_id = c.company_id and p.environment = c.environment
+                    and p.kind = 'chargeback'
+                    and split_part(p.reference, '/', 1) = c.transaction_id
+                    and p.amounts[array_position(p.codes, 'dispute')] = -c.amount
+            )
         """,
     ),
     Invariant(

@@ -1,6 +1,7 @@
 """What a card acquirer is asked and may answer, and what providers tell us by themselves."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -85,6 +86,11 @@ class CardAcquirer(Protocol):
         """What it is called, in our tables and in the address of its callbacks."""
         ...
 
+    @property
+    def arrives_within(self) -> timedelta:
+        """How long a charge that it has never seen may still turn up after it was asked for."""
+        ...
+
     async def authorise(self, charge: Charge) -> FirstAnswer:
         """Ask for a charge, and give the acquirer's first answer."""
         ...
@@ -124,3 +130,5 @@ class Notice:
     """The how manieth it is of this charge, counted without gaps, where the provider counts."""
     code: str | None = None
     message: str | None = None
+    dispute_id: str | None = None
+    """The dispute that is meant, where the provider names disputes."""

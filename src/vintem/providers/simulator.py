@@ -38,6 +38,7 @@ log = structlog.get_logger()
 
 SIMULATOR: Final = "simulator"
 SLOW_ANSWER_SECONDS: Final = 3.0
+ARRIVES_WITHIN: Final = timedelta(seconds=10)
 CHARGES_AT_ONCE_MAX: Final = 4
 CALLBACKS_AT_ONCE_MAX: Final = 32
 CALLBACKS_HEARD: Final = range(200, 300)
@@ -62,6 +63,11 @@ class Simulator:
     def name(self) -> str:
         """What it is called."""
         return SIMULATOR
+
+    @property
+    def arrives_within(self) -> timedelta:
+        """How long a charge may be under way."""
+        return ARRIVES_WITHIN
 
     async def authorise(self, charge: Charge) -> FirstAnswer:
         """Charge once a reference, and decide by the number's end."""

@@ -66,7 +66,9 @@ async def settle(
             return answered
         case Blocked() | Refused():
             status, reason = _standing(verdict)
-            return await moves.move(block, answered, status, reason, now=now)
+            # Somebody decides about it: its time is not up any more.
+            decided = replace(answered, due_at=None)
+            return await moves.move(block, decided, status, reason, now=now)
 
 
 def _standing(answer: FirstAnswer) -> tuple[Status, StatusReason | None]:

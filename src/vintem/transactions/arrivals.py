@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from vintem.kit.clock import business_day
 from vintem.ledger import service as ledger
 from vintem.ledger.model import Account, Scope
 from vintem.providers.port import Authorised, Blocked, Notice, NoticeKind, Refused
@@ -15,13 +16,15 @@ from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.transactions import answers, callback_store, moves, returns, store
 from vintem.transactions.callback_store import State
 from vintem.transactions.model import PaymentMethod, Status, Transaction, ids_of_reference
+from vintem.transactions.record import late_amount_max
 from vintem.transactions.returns import Step
 
 log = structlog.get_logger()
 
 TURN_MAX: Final = timedelta(minutes=10)
 """So long something waits for what its provider counts before it; then it is done without."""
-LOOK_PAUSE: Final = timedelta(seconds=30)
+LOOK_PAUSE_MIN: Final = timedelta(seconds=30)
+LOOK_PAUSE_MAX: Final = timedelta(hours=6)
 LOOKS_AT_ONCE_MAX: Final = 100
 
 MONEY: Final = frozenset({NoticeKind.PAYMENT_RECEIVED, NoticeKind.CHARGE_PAID})
@@ -33,6 +36,8 @@ TARGETS: Final[Mapping[NoticeKind, Status]] = {
     NoticeKind.DISPUTE_WON: Status.PAID,
     NoticeKind.DISPUTE_LOST: Status.CHARGEBACK,
 }
+SAID_BEFORE: Final = "repeated"
+"""The cause of what was told, and done, under another id."""
 AFTER_PAYMENT: Final = frozenset(
     {NoticeKind.DISPUTE_OPENED, NoticeKind.DISPUTE_WON, NoticeKind.DISPUTE_LOST}
 )
@@ -56,7 +61,7 @@ async def receive(database: Database, notice: Notice, *, now: datetime) -> bool:
 
     outcomes = await database.atomically(take_in)
     report(outcomes or ())
-    return outcomes is not None
+    return outcomes is not None and Outcome(notice, State.IGNORED, SAID_BEFORE) not in outcomes
 
 
 async def take(
@@ -68,7 +73,7 @@ async def take(
     """
     transaction_id = None if transaction is None else transaction.transaction_id
     is_new = await callback_store.insert_waiting(
-        block, notice, transaction_id, look_at=now + LOOK_PAUSE, now=now
+        block, notice, transaction_id, look_at=now + LOOK_PAUSE_MIN, now=now
     )
     if not is_new:
         return None
@@ -88,7 +93,10 @@ async def do_waiting(
     has_moved = transaction.is_answered
     while has_moved:
         has_moved = False
-        for notice, since in await callback_store.list_waiting(block, transaction):
+        waiting = await callback_store.list_waiting(block, transaction)
+        if not outcomes:
+            await _lock_names(block, transaction.scope, [notice for notice, _ in waiting])
+        for notice, since in waiting:
             is_overdue = now >= since + TURN_MAX
             step = await _try(block, transaction, notice, now, is_overdue=is_overdue)
             if step.state is State.WAITING:
@@ -113,6 +121,7 @@ async def look_again(database: Database, *, now: datetime) -> int:
         except Exception:
             # One payment's trouble must not keep the others waiting.
             log.exception("callbacks could not be applied", reference=transaction_id)
+            await _postpone(database, scope, transaction_id, now)
             continue
         report(outcomes)
         done += len(outcomes)
@@ -157,6 +166,10 @@ async def _try(
     if is_refund:
         # What has left is booked, overtaken or not.
         return await returns.take(block, transaction, notice, now, is_overdue=is_overdue)
+    if notice.dispute_id is not None and await callback_store.is_known_dispute(
+        block, transaction, notice
+    ):
+        return Step(transaction, State.IGNORED, SAID_BEFORE)
     if _may_apply(transaction, notice):
         return await _apply(block, transaction, notice, now)
     if _may_apply_later(transaction, notice):
@@ -167,8 +180,8 @@ async def _try(
 async def _take_money(
     block: Connection, transaction: Transaction, notice: Notice, now: datetime
 ) -> Step:
-    cause = await _why_unclaimed(block, transaction, notice)
-    if cause == "repeated":
+    cause = await _why_unclaimed(block, transaction, notice, now)
+    if cause == SAID_BEFORE:
         return Step(transaction, State.IGNORED, cause)
     if cause is not None:
         is_boleto = transaction.payment_method is PaymentMethod.BOLETO
@@ -177,22 +190,36 @@ async def _take_money(
     if notice.kind is NoticeKind.CHARGE_PAID:
         paid = await answers.settle(block, transaction, Authorised(notice.code), now=now)
     else:
-        paid = await moves.pay(block, transaction, end_to_end_id=notice.end_to_end_id, now=now)
+        paid = await moves.pay(
+            block,
+            transaction,
+            end_to_end_id=notice.end_to_end_id,
+            late_amount=_amount(notice) - transaction.amount,
+            now=now,
+        )
     return Step(paid, State.APPLIED)
 
 
-async def _why_unclaimed(block: Connection, transaction: Transaction, notice: Notice) -> str | None:
+async def _why_unclaimed(
+    block: Connection, transaction: Transaction, notice: Notice, now: datetime
+) -> str | None:
     """Say why money is not this payment's; nothing when it is."""
     is_charge = notice.kind is NoticeKind.CHARGE_PAID
     if is_charge != (transaction.payment_method is PaymentMethod.CREDIT_CARD):
         return "other_method"
     if await _is_repeated(block, transaction, notice):
-        return "repeated"
-    if notice.amount != transaction.amount:
+        return SAID_BEFORE
+    if not _is_owed(transaction, _amount(notice), now):
         return "amount_mismatch"
     if transaction.paid_at is not None:
         return "paid_before"
     return None if transaction.may_become(Status.PAID) else f"is_{transaction.status}"
+
+
+def _is_owed(transaction: Transaction, amount: int, now: datetime) -> bool:
+    """Say whether so much pays a payment: its amount, and at most what being late adds today."""
+    more = amount - transaction.amount
+    return more == 0 or 0 < more <= late_amount_max(transaction, paid_on=business_day(now))
 
 
 async def _is_repeated(block: Connection, transaction: Transaction, notice: Notice) -> bool:
@@ -240,6 +267,7 @@ async def _apply(
 
 
 async def _without_payment(block: Connection, notice: Notice, now: datetime) -> State:
+    await _lock_names(block, Scope(notice.company_id, notice.environment), [notice])
     if notice.kind is NoticeKind.REFUND_DONE:
         return await returns.take_unknown(block, notice, now)
     is_known = notice.end_to_end_id is not None and await callback_store.is_known_transfer(
@@ -251,20 +279,30 @@ async def _without_payment(block: Connection, notice: Notice, now: datetime) -> 
     return State.UNCLAIMED
 
 
+async def _lock_names(block: Connection, scope: Scope, notices: Sequence[Notice]) -> None:
+    """Let one at a time of a company ask whether a transfer is known, until it is booked."""
+    if any(each.end_to_end_id is not None for each in notices):
+        await ledger.lock(block, scope)
+
+
 async def _book_unclaimed(
     block: Connection, notice: Notice, now: datetime, *, is_owed_by_bank: bool = False
 ) -> None:
     """Keep money in suspense; it comes from where the payment's own would have come from."""
-    assert notice.amount is not None, "money has an amount"
     is_receivable = notice.kind is NoticeKind.CHARGE_PAID or is_owed_by_bank
     await ledger.book_unclaimed(
         block,
         Scope(notice.company_id, notice.environment),
         f"{notice.provider}/{notice.callback_id}",
         source=Account.RECEIVABLE if is_receivable else Account.BANK,
-        amount=notice.amount,
+        amount=_amount(notice),
         now=now,
     )
+
+
+def _amount(notice: Notice) -> int:
+    assert notice.amount is not None, "money has an amount"
+    return notice.amount
 
 
 def _look(
@@ -274,10 +312,21 @@ def _look(
         transaction = await store.lock(block, scope, transaction_id)
         assert transaction is not None, "payments are never deleted"
         _, outcomes = await do_waiting(block, transaction, now=now)
-        await callback_store.postpone_waiting(block, transaction, look_at=now + LOOK_PAUSE)
+        await _postpone(block, scope, transaction_id, now)
         return outcomes
 
     return look
+
+
+async def _postpone(db: Connection, scope: Scope, transaction_id: str, now: datetime) -> None:
+    await callback_store.postpone_waiting(
+        db,
+        scope,
+        transaction_id,
+        pause_min=LOOK_PAUSE_MIN,
+        pause_max=LOOK_PAUSE_MAX,
+        now=now,
+    )
 
 
 async def _lock(block: Connection, notice: Notice) -> Transaction | None:

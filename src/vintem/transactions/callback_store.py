@@ -1,7 +1,7 @@
 """The SQL of what providers tell us: each thing once, and what became of it."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from vintem.ledger.model import Scope
@@ -32,8 +32,8 @@ async def insert_waiting(
         """
         insert into provider_callback (
             company_id, provider, callback_id, environment, kind, reference, transaction_id,
-            sequence, amount, end_to_end_id, code, message, state, look_at, received_at
-        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'waiting', $13, $14)
+            sequence, amount, end_to_end_id, code, message, dispute_id, state, look_at, received_at
+        ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', $14, $15)
         on conflict do nothing returning true
         """,
         notice.company_id,
@@ -48,6 +48,7 @@ async def insert_waiting(
         notice.end_to_end_id,
         notice.code,
         notice.message,
+        notice.dispute_id,
         look_at,
         now,
     )
@@ -77,16 +78,32 @@ async def update_state(
     )
 
 
-async def postpone_waiting(db: Connection, transaction: Transaction, *, look_at: datetime) -> None:
-    """Write down when what still waits for a payment is looked at again."""
+async def postpone_waiting(
+    db: Connection,
+    scope: Scope,
+    transaction_id: str,
+    *,
+    pause_min: timedelta,
+    pause_max: timedelta,
+    now: datetime,
+) -> None:
+    """Write down when what still waits for a payment is looked at again.
+
+    The longer it has waited, the later that is: an eighth of its age from now.
+    """
     await db.execute(
         """
-        update provider_callback set look_at = $3
-        where company_id = $1 and transaction_id = $2 and state = 'waiting'
+        update provider_callback
+        set look_at = $4::timestamptz
+            + least(greatest(($4::timestamptz - received_at) / 8, $5::interval), $6::interval)
+        where company_id = $1 and environment = $2 and transaction_id = $3 and state = 'waiting'
         """,
-        transaction.company_id,
-        transaction.transaction_id,
-        look_at,
+        scope.company_id,
+        scope.environment,
+        transaction_id,
+        now,
+        pause_min,
+        pause_max,
     )
 
 
@@ -159,6 +176,26 @@ async def is_known_charge(db: Connection, transaction: Transaction, notice: Noti
     )
 
 
+async def is_known_dispute(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether the same was told of this dispute of a locked payment, and done, before."""
+    return bool(
+        await db.fetchval(
+            """
+            select exists (
+                select from provider_callback
+                where company_id = $1 and transaction_id = $2 and provider = $3 and kind = $4
+                    and dispute_id = $5 and state = 'applied'
+            )
+            """,
+            transaction.company_id,
+            transaction.transaction_id,
+            notice.provider,
+            notice.kind,
+            notice.dispute_id,
+        )
+    )
+
+
 async def list_told_refunds(db: Connection, transaction: Transaction) -> Collection[str]:
     """The refunds of a locked payment of which its provider has told us."""
     rows = await db.fetch(
@@ -175,11 +212,13 @@ async def list_told_refunds(db: Connection, transaction: Transaction) -> Collect
 async def list_to_look_at(
     db: Connection, *, now: datetime, rows_max: int
 ) -> Sequence[tuple[Scope, str]]:
-    """Payments for which something waits that must be looked at by now."""
+    """Payments for which something waits that must be looked at by now, the longest due first."""
     rows = await db.fetch(
         """
-        select distinct company_id, environment, transaction_id from provider_callback
-        where look_at <= $1 and transaction_id is not null limit $2
+        select company_id, environment, transaction_id from provider_callback
+        where look_at <= $1 and transaction_id is not null
+        group by company_id, environment, transaction_id
+        order by min(look_at), company_id, transaction_id limit $2
         """,
         now,
         rows_max,
@@ -200,4 +239,5 @@ def _notice(row: Row) -> Notice:
         sequence=row["sequence"],
         code=row["code"],
         message=row["message"],
+        dispute_id=row["dispute_id"],
     )

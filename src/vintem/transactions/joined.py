@@ -12,7 +12,7 @@ COLUMNS: Final = (
     *("amount", "fee", "installments", "refunded_amount", "idempotency_key", "fingerprint"),
     *("sequence", "hold_reference", "document_sealed", "details", "terms", "end_to_end_id"),
     *("created_at", "updated_at", "paid_at", "expires_at", "cancelled_at", "refunded_at"),
-    *("due_at", "answered_at", "checkout_session_id"),
+    *("due_at", "answered_at", "checkout_session_id", "late_amount"),
 )
 
 PAYMENT_COLUMNS: Final = ", ".join(f"t.{column} as {PREFIX}{column}" for column in COLUMNS)

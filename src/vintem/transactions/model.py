@@ -119,6 +119,8 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
     """When its provider said the first word, where one had to be asked."""
     checkout_session_id: str | None = None
     """The session that it pays for, where a buyer makes it on our own page."""
+    late_amount: int = 0
+    """What came with it for being late: it is the company's, and never given back."""
 
     @property
     def is_answered(self) -> bool:
@@ -251,13 +253,14 @@ def capture_of(transaction: Transaction, *, now: datetime) -> Capture:
     """Say how a payment is booked: the fee, what is held in reserve, and when the rest is free."""
     terms, paid_on = transaction.terms, business_day(now)
     net = transaction.amount - transaction.fee
+    # Nothing is kept of what a late payment adds.
     reserve = min(net, percent_half_up(transaction.amount, basis_points=terms.reserve_basis_points))
     releases = [
         ScheduledRelease(
             transaction.scope, transaction.transaction_id, Account.RELEASE, part, due_on, amount
         )
         for part, (due_on, amount) in enumerate(
-            _release_days(transaction, net - reserve, paid_on), 1
+            _release_days(transaction, net - reserve + transaction.late_amount, paid_on), 1
         )
         if amount
     ]
@@ -272,7 +275,7 @@ def capture_of(transaction: Transaction, *, now: datetime) -> Capture:
         scope=transaction.scope,
         transaction_id=transaction.transaction_id,
         source=transaction.source,
-        amount=transaction.amount,
+        amount=transaction.amount + transaction.late_amount,
         fee=transaction.fee,
         releases=releases,
     )

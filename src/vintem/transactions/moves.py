@@ -54,10 +54,30 @@ async def move(
     return moved
 
 
+async def lose_part(
+    block: Connection, transaction: Transaction, amount: int, *, now: datetime
+) -> Transaction:
+    """Move a locked payment as a dispute does that took a part of it; all the rest is free."""
+    assert transaction.may_become(Status.CHARGEBACK), "a status moves only through the table"
+    moved = replace(
+        transaction,
+        status=Status.CHARGEBACK,
+        status_reason=None,
+        sequence=transaction.sequence + 1,
+        updated_at=now,
+    )
+    if transaction.hold_reference is not None:
+        await _restore(block, transaction, moved, now)
+    lost = await _hold(block, transaction, moved, now, amount=amount)
+    await _lose(block, lost, lost, now)
+    await write_move(block, transaction, lost, now=now)
+    return lost
+
+
 async def expire(block: Connection, transaction: Transaction, *, now: datetime) -> None:
     """End a locked payment whose time is over, unless somebody has decided about it before."""
     over = replace(transaction, due_at=None)
-    if over.may_become(Status.CANCELLED):
+    if over.status is Status.PENDING:
         await move(block, over, Status.CANCELLED, StatusReason.EXPIRED, now=now)
     else:
         await store.update_due(block, over, now=now)
@@ -96,11 +116,18 @@ def paid_by(transaction: Transaction, end_to_end_id: str | None, *, now: datetim
 
 
 async def pay(
-    block: Connection, transaction: Transaction, *, end_to_end_id: str | None, now: datetime
+    block: Connection,
+    transaction: Transaction,
+    *,
+    end_to_end_id: str | None,
+    late_amount: int = 0,
+    now: datetime,
 ) -> Transaction:
-    """Book a locked payment that was made, late or in time."""
+    """Book a locked payment that was made, late or in time, and what came with it for that."""
     assert is_payable(transaction), "a payment is made once, and only through the table of moves"
-    paid = paid_by(transaction, end_to_end_id, now=now)
+    paid = replace(paid_by(transaction, end_to_end_id, now=now), late_amount=late_amount)
+    if late_amount:
+        await store.update_late_amount(block, paid)
     await ledger.capture_many(block, [capture_of(paid, now=now)], now=now)
     await write_move(block, transaction, paid, now=now)
     return paid
@@ -126,7 +153,12 @@ async def _move_money(
 
 
 async def _hold(
-    block: Connection, was: Transaction, moved: Transaction, now: datetime
+    block: Connection,
+    was: Transaction,
+    moved: Transaction,
+    now: datetime,
+    *,
+    amount: int | None = None,
 ) -> Transaction:
     reference = f"{was.transaction_id}/{moved.sequence}"
     kind = HoldKind.BLOCK if moved.status is Status.BLOCKED else HoldKind.DISPUTE
@@ -136,7 +168,7 @@ async def _hold(
         kind,
         reference,
         transaction_id=was.transaction_id,
-        amount=was.left_to_refund,
+        amount=was.left_to_refund if amount is None else amount,
         now=now,
     )
     return replace(moved, hold_reference=reference)

@@ -28,12 +28,13 @@ from vintem.providers.port import (
     Processing,
     Refused,
     Unknown,
+    Verdict,
 )
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
 from vintem.transactions import answers, arrivals, card_tokens, request_store, store
 from vintem.transactions.arrivals import Outcome
 from vintem.transactions.batches import Created, Creation
-from vintem.transactions.model import Transaction
+from vintem.transactions.model import Status, Transaction
 from vintem.transactions.record import record_of
 from vintem.transactions.request_store import Question
 
@@ -45,8 +46,9 @@ LEFT_ALONE: Final = timedelta(seconds=ANSWER_SECONDS_MAX + 1)
 """After so long whoever asked first has stopped waiting, or is gone."""
 FIRST_PAUSE: Final = timedelta(seconds=2)
 PAUSES_SECONDS: Final = (5, 15, 60, 300)
-NEVER_SEEN_AFTER: Final = timedelta(seconds=2 * ANSWER_SECONDS_MAX)
-"""A request that has not arrived after so long will not arrive any more."""
+PROCESSING_PAUSE_MIN: Final = timedelta(minutes=1)
+PROCESSING_PAUSE_MAX: Final = timedelta(hours=1)
+"""What becomes of a charge in process a callback tells; should it be lost, we ask."""
 QUESTIONS_AT_ONCE_MAX: Final = 8
 COMMITS_AT_ONCE_MAX: Final = 4
 
@@ -193,8 +195,8 @@ async def _ask_again(
 ) -> None:
     asking = acquirer.query(question.company_id, question.transaction_id)
     answer: LaterAnswer = await _ask(asking, otherwise=Unknown())
-    if isinstance(answer, NeverSeen) and now < question.asked_at + NEVER_SEEN_AFTER:
-        # It may still be on its way.
+    may_turn_up = question.is_seen or now < question.asked_at + acquirer.arrives_within
+    if isinstance(answer, NeverSeen) and may_turn_up:
         answer = Unknown()
     if isinstance(answer, NeverSeen):
         log.warning("a charge never reached the acquirer", reference=question.transaction_id)
@@ -214,9 +216,12 @@ def _write_first(
         if transaction.is_answered:
             # A worker was faster; what it wrote may not be what we were told.
             return await _take_verdict(block, transaction, answer, question, now)
-        is_known = not isinstance(answer, Unknown)
-        ask_at = None if is_known else now + FIRST_PAUSE
-        await request_store.update_ask_at(block, transaction, ask_at=ask_at)
+        if isinstance(answer, Unknown):
+            await request_store.update_ask_at(
+                block, transaction, ask_at=now + FIRST_PAUSE, is_seen=False
+            )
+        else:
+            await _plan_asking(block, transaction, answer, question, now)
         return await _answer_first(block, transaction, answer, question, now)
 
     return write
@@ -228,12 +233,27 @@ def _write_later(
     async def write(block: Connection) -> Written:
         transaction = await _lock(block, question)
         if not isinstance(answer, Unknown):
-            await request_store.update_ask_at(block, transaction, ask_at=None)
+            await _plan_asking(block, transaction, answer, question, now)
         if not transaction.is_answered:
             return await _answer_first(block, transaction, answer, question, now)
         return await _take_verdict(block, transaction, answer, question, now)
 
     return write
+
+
+async def _plan_asking(
+    block: Connection,
+    transaction: Transaction,
+    answer: Verdict,
+    question: Question,
+    now: datetime,
+) -> None:
+    """Ask again about what is in process, the older the more rarely; about nothing else."""
+    is_open = isinstance(answer, Processing) and transaction.status is Status.PROCESSING
+    age = now - question.asked_at
+    pause = min(max(age, PROCESSING_PAUSE_MIN), PROCESSING_PAUSE_MAX)
+    ask_at = now + pause if is_open else None
+    await request_store.update_ask_at(block, transaction, ask_at=ask_at, is_seen=is_open)
 
 
 async def _take_verdict(
@@ -247,10 +267,10 @@ async def _take_verdict(
     if isinstance(answer, Unknown):
         return transaction, ()
     if isinstance(answer, Processing):
-        # What comes of it is told by a callback.
         return await answers.settle(block, transaction, answer, now=now), ()
     notice = _notice(transaction, question.provider, answer)
-    return transaction, await arrivals.take(block, transaction, notice, now=now) or ()
+    outcomes = await arrivals.take(block, transaction, notice, now=now) or ()
+    return await _lock(block, question), outcomes
 
 
 async def _answer_first(

@@ -1,13 +1,14 @@
 """A payment as the world sees it: made once as JSON, and brought up to date when it is shown."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 import msgspec
 
+from vintem.brazil.boleto import Fine, FineKind, late_charges
 from vintem.kit.clock import PublicTime, public_time
-from vintem.transactions.model import Refund, Transaction
+from vintem.transactions.model import PaymentMethod, Refund, Transaction
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(type=dict[str, Any]).decode
@@ -22,6 +23,20 @@ class _ShownPix(msgspec.Struct, rename="camel"):
     txid: msgspec.Raw
     end_to_end_id: str | None
     expires_at: msgspec.Raw
+
+
+class _ShownBoleto(msgspec.Struct, rename="camel"):
+    """The part of a record that says how it is paid by boleto."""
+
+    url: msgspec.Raw
+    barcode: msgspec.Raw
+    digitable_line: msgspec.Raw
+    due_date: msgspec.Raw
+    pix_qr_code: msgspec.Raw
+    instructions: msgspec.Raw
+    fine: msgspec.Raw
+    interest: msgspec.Raw
+    late_amount: int = 0
 
 
 class _Shown(msgspec.Struct, rename="camel"):
@@ -49,7 +64,7 @@ class _Shown(msgspec.Struct, rename="camel"):
     metadata: msgspec.Raw = _NULL
     postback_url: str | None = None
     pix: _ShownPix | None = None
-    boleto: msgspec.Raw = _NULL
+    boleto: _ShownBoleto | None = None
     card: msgspec.Raw = _NULL
     refused_reason: msgspec.Raw = _NULL
     refunds: Sequence[Mapping[str, object]] = ()
@@ -114,19 +129,37 @@ def _shown(transaction: Transaction, refunds: Sequence[Refund]) -> _Shown:
     shown.refunded_at = _time(transaction.refunded_at)
     if shown.pix is not None:
         shown.pix.end_to_end_id = transaction.end_to_end_id
+    if shown.boleto is not None:
+        shown.boleto.late_amount = transaction.late_amount
     return shown
 
 
 def details_with_answer(
     details: str, *, authorization_code: str | None, refused_reason: Mapping[str, str] | None
 ) -> str:
-    """Write into a card payment's record what its acquirer answered."""
+    """Write into a payment's record what its provider answered; only a card has a code for it."""
     shown = _decode(details)
-    if authorization_code is not None:
+    if authorization_code is not None and shown["card"] is not None:
         shown["card"]["authorizationCode"] = authorization_code
     if refused_reason is not None:
         shown["refusedReason"] = refused_reason
     return _encode(shown).decode()
+
+
+def late_amount_max(transaction: Transaction, *, paid_on: date) -> int:
+    """Say how much more than its amount a payment may bring on a day for being late."""
+    if transaction.payment_method is not PaymentMethod.BOLETO:
+        return 0
+    boleto = _decode(transaction.details)["boleto"]
+    fine, interest = boleto["fine"], boleto["interest"]
+    charges = late_charges(
+        transaction.amount,
+        fine=None if fine is None else Fine(FineKind(fine["type"]), fine["value"]),
+        monthly_interest_basis_points=0 if interest is None else interest["value"],
+        due_date=date.fromisoformat(boleto["dueDate"]),
+        paid_on=paid_on,
+    )
+    return charges.fine_cents + charges.interest_cents
 
 
 def refused_code(transaction: Transaction) -> str | None:

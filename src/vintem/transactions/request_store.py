@@ -20,6 +20,8 @@ class Question:
     provider: str
     correlation_id: str
     asked_at: datetime
+    is_seen: bool = False
+    """Whether its provider has said that it has it."""
 
 
 async def insert_unanswered(db: Connection, new: NewTransaction) -> bool:
@@ -78,14 +80,18 @@ async def insert_request(db: Connection, question: Question, *, ask_at: datetime
 
 
 async def update_ask_at(
-    db: Connection, transaction: Transaction, *, ask_at: datetime | None
+    db: Connection, transaction: Transaction, *, ask_at: datetime | None, is_seen: bool
 ) -> None:
-    """Write down when a provider must be asked again; never, once it has decided."""
+    """Write down when a provider must be asked again, or never, and whether it has the payment."""
     await db.execute(
-        "update provider_request set ask_at = $3 where company_id = $1 and transaction_id = $2",
+        """
+        update provider_request set ask_at = $3, is_seen = is_seen or $4
+        where company_id = $1 and transaction_id = $2
+        """,
         transaction.company_id,
         transaction.transaction_id,
         ask_at,
+        is_seen,
     )
 
 
@@ -123,7 +129,8 @@ async def claim_questions(
             )
         from due d
         where r.company_id = $1 and r.transaction_id = d.transaction_id
-        returning r.transaction_id, r.environment, r.provider, r.correlation_id, r.asked_at
+        returning r.transaction_id, r.environment, r.provider, r.correlation_id, r.asked_at,
+            r.is_seen
         """,
         company_id,
         now,
@@ -138,6 +145,7 @@ async def claim_questions(
             provider=row["provider"],
             correlation_id=row["correlation_id"],
             asked_at=row["asked_at"],
+            is_seen=row["is_seen"],
         )
         for row in rows
     ]

@@ -53,7 +53,9 @@ async def take(
             if refund.refund_id in told_of:
                 return Step(transaction, State.IGNORED, "repeated")
             return await _confirm(block, transaction, refund, notice, now)
-    for refund in refunds:
+    # What was returned over the company's head is none of the company's own refunds.
+    own = () if _is_lost_dispute(transaction, notice) else refunds
+    for refund in own:
         is_waiting = refund.refund_id not in told_of and refund.status is not RefundStatus.FAILED
         if is_waiting and refund.amount == notice.amount:
             return Step(transaction, State.APPLIED, "confirmed", refund.refund_id)
@@ -94,7 +96,7 @@ async def _book(block: Connection, transaction: Transaction, notice: Notice, now
         await _book_unclaimed(block, notice, amount, now, source=transaction.source)
         return Step(transaction, State.UNCLAIMED, cause)
     if _is_lost_dispute(transaction, notice):
-        lost = await moves.move(block, transaction, Status.CHARGEBACK, None, now=now)
+        lost = await _lose(block, transaction, amount, now)
         return Step(lost, State.APPLIED, "dispute")
     reason = None if notice.message is None else notice.message[:REASON_CHARACTERS_MAX]
     refunded, made = await moves.refund(
@@ -103,11 +105,21 @@ async def _book(block: Connection, transaction: Transaction, notice: Notice, now
     return Step(refunded, State.APPLIED, None, made.refund_id)
 
 
+async def _lose(
+    block: Connection, transaction: Transaction, amount: int, now: datetime
+) -> Transaction:
+    """Move a payment of which a dispute has taken an amount."""
+    if transaction.status is Status.BLOCKED:
+        # What was held for an analyst is decided: only what is paid can be lost.
+        transaction = await moves.move(block, transaction, Status.PAID, None, now=now)
+    if amount == transaction.left_to_refund:
+        return await moves.move(block, transaction, Status.CHARGEBACK, None, now=now)
+    return await moves.lose_part(block, transaction, amount, now=now)
+
+
 def _is_lost_dispute(transaction: Transaction, notice: Notice) -> bool:
-    """Say whether a PIX was returned over the company's head; a dispute is about all of it."""
-    is_dispute = transaction.payment_method is PaymentMethod.PIX and notice.code in DISPUTE_CODES
-    is_whole = notice.amount == transaction.left_to_refund
-    return is_dispute and is_whole and transaction.may_become(Status.CHARGEBACK)
+    """Say whether a PIX, or a part of it, was returned over the company's head."""
+    return transaction.payment_method is PaymentMethod.PIX and notice.code in DISPUTE_CODES
 
 
 async def _is_repeated(block: Connection, notice: Notice) -> bool:

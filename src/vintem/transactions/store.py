@@ -177,6 +177,16 @@ async def update_refunded_amount(
     )
 
 
+async def update_late_amount(db: Connection, transaction: Transaction) -> None:
+    """Write what came with a locked payment for being late."""
+    await db.execute(
+        "update transaction set late_amount = $3 where company_id = $1 and transaction_id = $2",
+        transaction.company_id,
+        transaction.transaction_id,
+        transaction.late_amount,
+    )
+
+
 async def update_due(db: Connection, transaction: Transaction, *, now: datetime) -> None:
     """Write when a locked payment ends and what is due next for it, its status unchanged."""
     await db.execute(
@@ -367,6 +377,7 @@ def transaction_of(row: Row) -> Transaction:
         due_at=row["due_at"],
         answered_at=row["answered_at"],
         checkout_session_id=row["checkout_session_id"],
+        late_amount=row["late_amount"],
     )
 
 
