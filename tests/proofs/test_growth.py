@@ -20,13 +20,16 @@ from support.history import (
     POSTBACK_ORIGIN,
     write_figures,
     write_histories,
+    write_waiting_days,
 )
-from support.plans import rows_read
+from support.plans import blocks_read, rows_read
 from support.team import sign_in
 from vintem.dashboard.pages import PAGES as PAGES_OF_DASHBOARD
 from vintem.kit.clock import business_day, public_time, utc_now
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
+from vintem.ledger.service import RELEASES_AT_ONCE_MAX
+from vintem.ledger.store import CLAIM_DUE_RELEASES, COMPANIES_WITH_DUE_DAYS
 from vintem.members.model import Role
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
@@ -47,6 +50,9 @@ RATIO_MAX = 1.25
 COUNTED_RATIO_MAX = 1.5
 """What a list may cost whose total is all but too long to be counted, against a tenth of it."""
 PAGE_RATIO_MAX = 1.5
+OTHER_COMPANIES = 1_000
+BLOCKS_MAX = 30
+"""What a look may read that finds next to nothing: an index from its root, and a few rows."""
 
 Work = Callable[[Shop], Awaitable[HttpReply]]
 Pairs = dict[str, tuple[Callable[[], Awaitable[HttpReply]], Callable[[], Awaitable[HttpReply]]]]
@@ -111,6 +117,7 @@ async def test_no_call_costs_more_for_a_company_with_a_long_history(companies: C
     """One test, so that the history is written once."""
     await assert_pages_read_what_they_show(companies.many)
     await assert_a_worker_reads_what_is_due(companies.many)
+    await assert_a_worker_releases_what_is_due(companies.many)
     pairs: Pairs = {}
     for name, make in CALLS_OF_A_COMPANY.items():
         work = make()
@@ -235,6 +242,30 @@ async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
         assert await rows_read(database, COMPANIES_WITH_DUE, [before]) == due
         lock = [shop.scope.company_id, before, 500]
         assert await rows_read(database, LOCK_DUE, lock) <= due
+        for statement, values in ((COMPANIES_WITH_DUE, [before]), (LOCK_DUE, lock)):
+            assert await blocks_read(database, statement, values) <= BLOCKS_MAX
+
+
+async def assert_a_worker_releases_what_is_due(shop: Shop) -> None:
+    """Of all that waits for its day, whoever releases money reads what is due, and days for it."""
+    database, company_id = shop.database, shop.scope.company_id
+    await write_waiting_days(database, OTHER_COMPANIES)
+    first = await database.fetchval("select min(due_on) from release_day")
+    days_due = await database.fetchval("select count(*) from release_day where due_on = $1", first)
+    now, environments = utc_now(), ["live", "test"]
+    for today, days, released in (
+        (first - timedelta(days=1), 0, 0),
+        (first, days_due, RELEASES_AT_ONCE_MAX),
+    ):
+        look = [today]
+        assert await rows_read(database, COMPANIES_WITH_DUE_DAYS, look) == days
+        claim = [company_id, today, now, RELEASES_AT_ONCE_MAX, environments]
+        # Each is found by its day and again by its key, and written; then the day itself is found.
+        read = await rows_read(database, CLAIM_DUE_RELEASES, claim)
+        assert read <= 3 * released + 1, today
+        if not released:
+            for statement, values in ((COMPANIES_WITH_DUE_DAYS, look), (CLAIM_DUE_RELEASES, claim)):
+                assert await blocks_read(database, statement, values) <= BLOCKS_MAX
 
 
 async def compare(pairs: Pairs, calls: int) -> dict[str, float]:
