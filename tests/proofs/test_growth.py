@@ -35,7 +35,7 @@ from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.settings import read_settings
 from vintem.transactions.listing import count_statement, page_statement
-from vintem.transactions.model import Filter, Status
+from vintem.transactions.model import Filter, PaymentMethod, Status
 from vintem.transactions.store import COMPANIES_WITH_DUE, LOCK_DUE
 
 # A third of them are told to somebody: enough to fill a page of deliveries.
@@ -116,6 +116,7 @@ CALLS_OF_A_COMPANY: dict[str, Callable[[], Work]] = {
 async def test_no_call_costs_more_for_a_company_with_a_long_history(companies: Companies) -> None:
     """One test, so that the history is written once."""
     await assert_pages_read_what_they_show(companies.many)
+    await assert_empty_pages_stay_in_the_index(companies.many)
     await assert_a_worker_reads_what_is_due(companies.many)
     await assert_a_worker_releases_what_is_due(companies.many)
     pairs: Pairs = {}
@@ -229,6 +230,29 @@ async def assert_pages_read_what_they_show(shop: Shop) -> None:
             page = page_statement(wanted, cursor=cursor, offset=0, rows_max=21)
             assert await rows_read(shop.database, *page) <= 21 * walks, name
         assert await rows_read(shop.database, *count_statement(wanted)) <= COUNTED_ROWS_MAX, name
+
+
+SIFTED = {
+    "no such method": Filter(Scope(0, "test"), payment_method=PaymentMethod.BOLETO),
+    "no such amount": Filter(Scope(0, "test"), amount_min=AMOUNT + 1),
+    "no such method of a status": Filter(
+        Scope(0, "test"), statuses=(Status.PENDING,), payment_method=PaymentMethod.CREDIT_CARD
+    ),
+    "no such amount of two statuses": Filter(
+        Scope(0, "test"), statuses=(Status.PENDING, Status.PAID), amount_max=AMOUNT - 1
+    ),
+}
+
+
+async def assert_empty_pages_stay_in_the_index(shop: Shop) -> None:
+    """A list that all payments are gone through for reads the index of the newest, and no more."""
+    size = "select pg_relation_size('transaction_newest') / current_setting('block_size')::bigint"
+    blocks = await shop.database.fetchval(size)
+    for name, asked in SIFTED.items():
+        wanted = replace(asked, scope=shop.scope)
+        page = page_statement(wanted, cursor=None, offset=0, rows_max=21)
+        for statement, values in (page, count_statement(wanted)):
+            assert await blocks_read(shop.database, statement, values) <= blocks + BLOCKS_MAX, name
 
 
 async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
