@@ -9,6 +9,7 @@ import pytest
 from ledger.books import TODAY, Books, complaints, in_days, noon, payment
 from support.api import new_tenant
 from vintem.brazil.calendar import add_business_days
+from vintem.kit.clock import utc_now
 from vintem.ledger import service as ledger
 from vintem.ledger.model import BALANCED, Account, HoldKind, Kind, Scope
 from vintem.runtime.db import Database
@@ -107,9 +108,10 @@ async def test_the_same_capture_again_fails_and_leaves_nothing(books: Books) -> 
 
 
 async def test_money_for_nothing_stands_in_suspense(books: Books) -> None:
+    now = utc_now()
     async with books.database.atomic() as block:
         await ledger.book_unclaimed(
-            block, books.scope, "bank/e2e_1", source=Account.BANK, amount=700, now=noon(TODAY)
+            block, books.scope, "bank/e2e_1", source=Account.BANK, amount=700, now=now
         )
         await block.execute(
             """
@@ -119,7 +121,7 @@ async def test_money_for_nothing_stands_in_suspense(books: Books) -> None:
             """,
             books.scope.company_id,
             books.scope.environment,
-            noon(TODAY),
+            now,
         )
     assert await books.balances() == {}
     assert await books.total(Account.SUSPENSE) == 700

@@ -20,19 +20,22 @@ from support.history import (
     POSTBACK_ORIGIN,
     write_figures,
     write_histories,
+    write_waiting_days,
 )
-from support.plans import rows_read
+from support.plans import blocks_read, rows_read
 from support.team import sign_in
 from vintem.dashboard.pages import PAGES as PAGES_OF_DASHBOARD
 from vintem.kit.clock import business_day, public_time, utc_now
 from vintem.kit.paging import COUNTED_ROWS_MAX, Cursor
 from vintem.ledger.model import Scope
+from vintem.ledger.service import RELEASES_AT_ONCE_MAX
+from vintem.ledger.store import CLAIM_DUE_RELEASES, COMPANIES_WITH_DUE_DAYS
 from vintem.members.model import Role
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.settings import read_settings
 from vintem.transactions.listing import count_statement, page_statement
-from vintem.transactions.model import Filter, Status
+from vintem.transactions.model import Filter, PaymentMethod, Status
 from vintem.transactions.store import COMPANIES_WITH_DUE, LOCK_DUE
 
 # A third of them are told to somebody: enough to fill a page of deliveries.
@@ -47,6 +50,9 @@ RATIO_MAX = 1.25
 COUNTED_RATIO_MAX = 1.5
 """What a list may cost whose total is all but too long to be counted, against a tenth of it."""
 PAGE_RATIO_MAX = 1.5
+OTHER_COMPANIES = 1_000
+BLOCKS_MAX = 30
+"""What a look may read that finds next to nothing: an index from its root, and a few rows."""
 
 Work = Callable[[Shop], Awaitable[HttpReply]]
 Pairs = dict[str, tuple[Callable[[], Awaitable[HttpReply]], Callable[[], Awaitable[HttpReply]]]]
@@ -111,7 +117,9 @@ CALLS_OF_A_COMPANY: dict[str, Callable[[], Work]] = {
 async def test_no_call_costs_more_for_a_company_with_a_long_history(companies: Companies) -> None:
     """One test, so that the history is written once."""
     await assert_pages_read_what_they_show(companies.many)
+    await assert_empty_pages_stay_in_the_index(companies.many)
     await assert_a_worker_reads_what_is_due(companies.many)
+    await assert_a_worker_releases_what_is_due(companies.many)
     pairs: Pairs = {}
     for name, make in CALLS_OF_A_COMPANY.items():
         work = make()
@@ -225,6 +233,29 @@ async def assert_pages_read_what_they_show(shop: Shop) -> None:
         assert await rows_read(shop.database, *count_statement(wanted)) <= COUNTED_ROWS_MAX, name
 
 
+SIFTED = {
+    "no such method": Filter(Scope(0, "test"), payment_method=PaymentMethod.BOLETO),
+    "no such amount": Filter(Scope(0, "test"), amount_min=AMOUNT + 1),
+    "no such method of a status": Filter(
+        Scope(0, "test"), statuses=(Status.PENDING,), payment_method=PaymentMethod.CREDIT_CARD
+    ),
+    "no such amount of two statuses": Filter(
+        Scope(0, "test"), statuses=(Status.PENDING, Status.PAID), amount_max=AMOUNT - 1
+    ),
+}
+
+
+async def assert_empty_pages_stay_in_the_index(shop: Shop) -> None:
+    """A list that all payments are gone through for reads the index of the newest, and no more."""
+    size = "select pg_relation_size('transaction_newest') / current_setting('block_size')::bigint"
+    blocks = await shop.database.fetchval(size)
+    for name, asked in SIFTED.items():
+        wanted = replace(asked, scope=shop.scope)
+        page = page_statement(wanted, cursor=None, offset=0, rows_max=21)
+        for statement, values in (page, count_statement(wanted)):
+            assert await blocks_read(shop.database, statement, values) <= blocks + BLOCKS_MAX, name
+
+
 async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
     """Of all that are still to end, whoever looks for those whose time is over reads no other."""
     database = shop.database
@@ -236,6 +267,30 @@ async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:
         assert await rows_read(database, COMPANIES_WITH_DUE, [before]) == due
         lock = [shop.scope.company_id, before, 500]
         assert await rows_read(database, LOCK_DUE, lock) <= due
+        for statement, values in ((COMPANIES_WITH_DUE, [before]), (LOCK_DUE, lock)):
+            assert await blocks_read(database, statement, values) <= BLOCKS_MAX
+
+
+async def assert_a_worker_releases_what_is_due(shop: Shop) -> None:
+    """Of all that waits for its day, whoever releases money reads what is due, and days for it."""
+    database, company_id = shop.database, shop.scope.company_id
+    await write_waiting_days(database, OTHER_COMPANIES)
+    first = await database.fetchval("select min(due_on) from release_day")
+    days_due = await database.fetchval("select count(*) from release_day where due_on = $1", first)
+    now, environments = utc_now(), ["live", "test"]
+    for today, days, released in (
+        (first - timedelta(days=1), 0, 0),
+        (first, days_due, RELEASES_AT_ONCE_MAX),
+    ):
+        look = [today]
+        assert await rows_read(database, COMPANIES_WITH_DUE_DAYS, look) == days
+        claim = [company_id, today, now, RELEASES_AT_ONCE_MAX, environments]
+        # Each is found by its day and again by its key, and written; then the day itself is found.
+        read = await rows_read(database, CLAIM_DUE_RELEASES, claim)
+        assert read <= 3 * released + 1, today
+        if not released:
+            for statement, values in ((COMPANIES_WITH_DUE_DAYS, look), (CLAIM_DUE_RELEASES, claim)):
+                assert await blocks_read(database, statement, values) <= BLOCKS_MAX
 
 
 async def compare(pairs: Pairs, calls: int) -> dict[str, float]:

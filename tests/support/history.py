@@ -85,6 +85,21 @@ async def write_history(block: Connection, company_id: int, rows: int) -> None:
     await _tell(block, company_id)
 
 
+async def write_waiting_days(database: Database, companies: int) -> None:
+    """Give so many other companies a month of days on which something becomes available."""
+    async with database.patient() as block:
+        await block.execute(
+            """
+            insert into release_day (company_id, environment, account, due_on, waiting)
+            select 1000000 + company, 'live', 'release', current_date + 1 + day, $2
+            from generate_series(1, $1::bigint) as company cross join generate_series(0, 29) as day
+            """,
+            companies,
+            AMOUNT,
+        )
+        await block.execute("analyze release_day")
+
+
 async def write_figures(database: Database, company_id: int) -> None:
     """Write what the worker would have counted of a history that has no events."""
     async with database.patient() as block:

@@ -91,6 +91,9 @@ async def test_each_filter_finds_its_own_and_all_of_them_together(shop: Shop) ->
         f"?externalRef={ref}&customerDocument=52998224725&status=paid&minAmount=1": [named],
         f"?externalRef={ref}&status=pending": [],
         "?customerDocument=52998224725&maxAmount=1000&paymentMethod=pix": [plain],
+        "?status=paid,pre_chargeback&paymentMethod=pix&minAmount=2001": [company],
+        "?status=pending&paymentMethod=pix": [plain],
+        "?status=pending&paymentMethod=boleto": [],
     }.items():
         listed = await shop.list(query)
         assert ids(listed) == expected, query
@@ -219,22 +222,32 @@ async def test_the_deepest_page_is_served(shop: Shop, query: str) -> None:
     assert listed["pagination"]["nextCursor"] is None
 
 
-async def test_pages_by_number_hold_every_payment_once(shop: Shop) -> None:
+@pytest.mark.parametrize("query", ["", "&paymentMethod=pix", "&status=pending&maxAmount=2000"])
+async def test_pages_by_number_hold_every_payment_once(shop: Shop, query: str) -> None:
     made = await fill(shop, 47)
     seen: list[str] = []
     for page in range(1, 6):
-        listed = await shop.list(f"?page={page}&pageSize=10")
+        listed = await shop.list(f"?page={page}&pageSize=10{query}")
         seen += ids(listed)
         where = listed["pagination"]
         assert (where["page"], where["pageSize"]) == (page, 10)
         assert (where["total"], where["totalPages"], where["totalCapped"]) == (47, 5, False)
         assert (where["nextCursor"] is None) == (page == 5)
     assert seen == made
-    assert (await shop.list("?page=6&pageSize=10"))["transactions"] == []
-    assert ids(await shop.list()) == made[:20]
+    assert (await shop.list(f"?page=6&pageSize=10{query}"))["transactions"] == []
+    assert ids(await shop.list(f"?pageSize=20{query}")) == made[:20]
 
 
-@pytest.mark.parametrize("query", ["", "&status=pending", "&customerDocument=52998224725"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "&status=pending",
+        "&customerDocument=52998224725",
+        "&paymentMethod=pix",
+        "&minAmount=1000&status=pending,paid",
+    ],
+)
 async def test_cursors_miss_and_repeat_nothing_while_new_payments_arrive(
     shop: Shop, query: str
 ) -> None:

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vintem.audit import checkout, companies, events, figures, ledger, payments, payouts, trail
+from vintem.audit import (
+    checkout,
+    companies,
+    events,
+    figures,
+    holdings,
+    ledger,
+    payments,
+    payouts,
+    trail,
+)
 from vintem.audit.invariant import Invariant
 from vintem.runtime.db import Connection, Database
 
@@ -14,6 +24,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     *companies.INVARIANTS,
     *ledger.INVARIANTS,
     *payments.INVARIANTS,
+    *holdings.INVARIANTS,
     *payouts.INVARIANTS,
     *checkout.INVARIANTS,
     *events.INVARIANTS,

@@ -48,6 +48,41 @@ head as (
 select count(*) from posted
 """  # noqa: S608 - the codes are constants
 
+# What is scheduled has its day until all of that day is released, so the days tell who has any.
+COMPANIES_WITH_DUE_DAYS: Final = "select distinct company_id from release_day where due_on <= $1"
+
+# The index has what waits in one environment by its day: each is walked by itself, from the oldest
+# day on and no further than is wanted. What was found is named twice, so that it is found again by
+# its key and not among all that waits.
+CLAIM_DUE_RELEASES: Final = """
+with due as materialized (
+    select d.* from unnest($5::text[]) as e (environment) cross join lateral (
+        select transaction_id, account, part, open from release_schedule
+        where company_id = $1 and environment = e.environment and released_at is null
+            and due_on <= $2
+        order by due_on limit $4 for update
+    ) d
+    limit $4
+),
+released as (
+    update release_schedule r set released_at = $3, open = 0
+    from due d
+    where r.company_id = $1 and r.transaction_id = any(array(select transaction_id from due))
+        and r.transaction_id = d.transaction_id and r.account = d.account and r.part = d.part
+    returning r.environment, r.transaction_id, r.account, r.part, r.due_on, d.open
+),
+days as (
+    update release_day d set waiting = d.waiting - r.released
+    from (
+        select environment, account, due_on, sum(open)::bigint as released
+        from released group by environment, account, due_on
+    ) r
+    where d.company_id = $1 and d.environment = r.environment
+        and d.account = r.account and d.due_on = r.due_on
+)
+select * from released order by environment, due_on, transaction_id, account, part
+"""
+
 
 async def insert_accounts(db: Connection, company_ids: Collection[int]) -> bool:
     """Open the accounts of companies in both environments; says whether any were not open yet."""
@@ -285,39 +320,8 @@ async def claim_due_releases(
 
     The company's accounts are locked before: nobody changes its schedule without that lock.
     """
-    rows = await db.fetch(
-        """
-        with due as materialized (
-            select transaction_id, account, part, open from release_schedule
-            where company_id = $1 and released_at is null and due_on <= $2
-                and ($5::text is null or environment = $5)
-            order by environment, due_on, transaction_id, account, part
-            limit $4 for update
-        ),
-        released as (
-            update release_schedule r set released_at = $3, open = 0
-            from due d
-            where r.company_id = $1 and r.transaction_id = d.transaction_id
-                and r.account = d.account and r.part = d.part
-            returning r.environment, r.transaction_id, r.account, r.part, r.due_on, d.open
-        ),
-        days as (
-            update release_day d set waiting = d.waiting - r.released
-            from (
-                select environment, account, due_on, sum(open)::bigint as released
-                from released group by environment, account, due_on
-            ) r
-            where d.company_id = $1 and d.environment = r.environment
-                and d.account = r.account and d.due_on = r.due_on
-        )
-        select * from released order by environment, due_on, transaction_id, account, part
-        """,
-        company_id,
-        today,
-        now,
-        rows_max,
-        environment,
-    )
+    environments = ["live", "test"] if environment is None else [environment]
+    rows = await db.fetch(CLAIM_DUE_RELEASES, company_id, today, now, rows_max, environments)
     return [
         ScheduledRelease(
             scope=Scope(company_id, row["environment"]),
@@ -342,13 +346,7 @@ async def delete_past_days(db: Connection, company_id: int, *, today: date) -> N
 
 async def list_companies_with_due_releases(db: Connection, *, today: date) -> Sequence[int]:
     """Companies for which a release is due."""
-    rows = await db.fetch(
-        """
-        select distinct company_id from release_schedule
-        where released_at is null and due_on <= $1
-        """,
-        today,
-    )
+    rows = await db.fetch(COMPANIES_WITH_DUE_DAYS, today)
     return [row["company_id"] for row in rows]
 
 
