@@ -178,7 +178,7 @@ def in_suspense(reference: str, amount: int, *, days_ago: float, environment: st
             id="H1 more was held than there was",
         ),
         pytest.param(
-            {"H1"},
+            {"H1", "I10"},
             f"update hold set amount = amount - 1 where reference = {hold_of('blocked')}",
             id="H1 less is held than is left",
         ),
