@@ -115,6 +115,18 @@ def in_suspense(reference: str, amount: int, *, days_ago: float, environment: st
     """
 
 
+def decided(reference: str, amount: int) -> str:
+    """Money that left suspense because somebody has decided about it."""
+    return f"""
+        insert into posting (
+            company_id, environment, kind, reference, codes, amounts, versions, created_at
+        )
+        select company_id, 'live', 'suspense_ended', 'bank/{reference}', '{{suspense,bank}}',
+            '{{{-amount},{amount}}}', '{{0,0}}', now()
+        from company;
+    """
+
+
 @pytest.mark.parametrize(
     ("broken", "breach"),
     [
@@ -223,6 +235,17 @@ def in_suspense(reference: str, amount: int, *, days_ago: float, environment: st
             id="I14 one of two that was given back",
         ),
         pytest.param(set(), in_suspense("1", 500, days_ago=1.9), id="money that came yesterday"),
+        pytest.param(
+            set(),
+            in_suspense("1", 500, days_ago=4) + decided("1", 500),
+            id="money that somebody has decided about",
+        ),
+        pytest.param(
+            {"U4"},
+            in_suspense("1", 500, days_ago=1) + decided("1", 499),
+            id="U4 less left than was there",
+        ),
+        pytest.param({"U4"}, decided("1", 500), id="U4 money left that was never there"),
         pytest.param(
             set(),
             in_suspense("1", 500, days_ago=4) + in_suspense("2", -500, days_ago=1),

@@ -24,7 +24,9 @@ from vintem.kit.ids import Prefix, new_id
 from vintem.ledger import service as ledger
 from vintem.runtime.db import Database
 from vintem.transactions import service as transactions
+from vintem.transactions.batches import Payment, confirm_many
 from vintem.transactions.model import check_refund
+from vintem.transactions.rehearsal import sandbox_transfer
 
 ADDRESS = {
     "street": "Rua de Exemplo",
@@ -397,3 +399,23 @@ async def test_boletos_are_listed_by_their_method(shop: Shop) -> None:
     assert [each["id"] for each in found] == [data["id"]]
     assert found[0]["boleto"] == data["boleto"]
     assert found[0]["customer"]["document"]["number"] == "***.982.247-**"
+
+
+async def test_a_boleto_confirmed_by_a_group_that_is_written_twice_knows_who_paid_it(
+    shop: Shop, database: Database
+) -> None:
+    """A connection may break after its commit: whoever asked is known by the transfer's name."""
+    transaction_id = (await shop.order(boleto_order())).data["id"]
+    name = sandbox_transfer(utc_now())
+    word = Payment(shop.scope, transaction_id, name, utc_now())
+    connection = await database.connect()
+    try:
+        [first] = await confirm_many(connection, [word])
+        [again] = await confirm_many(connection, [word])
+    finally:
+        await connection.close()
+    assert first is not None
+    assert again is not None
+    assert (first.is_moved, again.is_moved) == (True, False)
+    assert again.transaction.end_to_end_id == name
+    assert (await shop.read(transaction_id))["status"] == "paid"

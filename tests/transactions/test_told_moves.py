@@ -1,6 +1,7 @@
 """What a provider's word does beyond the plain cases: late boletos, blocks, returns, disputes."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -11,11 +12,13 @@ import pytest
 from support.acquirer import send, send_all, state_of, told
 from support.api import Api, Shop, assert_refused, complaints, new_shop
 from support.cards import events_of, suspense
+from support.team import sign_in
 from vintem.brazil.calendar import is_business_day, next_business_day
 from vintem.companies import service as companies
 from vintem.companies.model import Fee, Method
 from vintem.kit.clock import business_day, start_of_business_day, utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.members.model import Role
 from vintem.providers.port import Notice, NoticeKind
 from vintem.runtime.db import Database
 from vintem.transactions import arrivals, callback_store
@@ -112,6 +115,17 @@ async def test_a_boleto_paid_late_with_its_charges_is_paid_and_the_company_gets_
     await shop.move(boleto, "refunded")
     assert (await shop.read(boleto))["refundedAmount"] == 10_000
     assert await events_of(shop, boleto) == ["pending", "paid", "refunded"]
+
+
+async def test_the_page_of_a_boleto_paid_late_says_what_that_brought(shop: Shop) -> None:
+    boleto = await late_boleto(shop, days=20, fine={"type": "FIXED", "value": 250})
+    await send_all(shop.api, [received(shop, boleto, 10_250)])
+    owner = await sign_in(shop.api, shop.database, shop.tenant, Role.OWNER)
+    page = (await owner.get(f"/dashboard/test/transactions/{boleto}")).body.decode()
+    shown = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page))
+    assert shown["Bruto"].endswith("100,00")
+    assert shown["Multa e juros por atraso"].endswith("2,50")
+    assert shown["Líquido"].endswith("102,50")
 
 
 async def test_what_a_boleto_does_not_owe_is_kept_in_suspense(shop: Shop) -> None:

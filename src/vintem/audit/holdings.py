@@ -71,6 +71,18 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         """,
     ),
     Invariant(
+        "U4",
+        "What left suspense by somebody's decision was there before, with the same amount.",
+        """
+        select e.company_id, e.environment, e.reference, e.codes, e.amounts, s.amounts as brought
+        from posting e left join posting s on s.company_id = e.company_id and s.kind = 'suspense'
+            and s.reference = e.reference and s.environment = e.environment
+        where e.kind = 'suspense_ended'
+            and e.amounts[array_position(e.codes, 'suspense')]
+                is distinct from -s.amounts[array_position(s.codes, 'suspense')]
+        """,
+    ),
+    Invariant(
         "I14",
         "Real money has stood in suspense for no more than two days, unless the same amount went"
         " the other way.",

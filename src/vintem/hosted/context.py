@@ -17,6 +17,7 @@ from vintem.api.transaction_shapes import (
 )
 from vintem.brazil.br_code import parse_br_code
 from vintem.brazil.documents import format_document
+from vintem.brazil.phone import normalise_phone
 from vintem.checkout.model import (
     COLOR,
     PIX_PER_SESSION_MAX,
@@ -304,7 +305,8 @@ def typed_of(buyer: Buyer | None) -> views.Typed:
         name=buyer.name,
         email=buyer.email,
         document=format_document(buyer.document) if buyer.document else "",
-        phone=buyer.phone,
+        # The form takes numbers of Brazil; of another the buyer would be told that it is wrong.
+        phone=normalise_phone(buyer.phone) or "",
         card_name=buyer.name,
     )
     address = buyer.address
@@ -377,9 +379,10 @@ def paid_of(
     paid_at = payment.paid_at or payment.updated_at
     return_url = success_url(public)
     card, is_card = shown.card, payment.payment_method is PaymentMethod.CREDIT_CARD
+    is_pix = payment.payment_method is PaymentMethod.PIX
     is_refunded = payment.status is Status.REFUNDED
     return views.Paid(
-        amount_cents=payment.amount,
+        amount_cents=payment.amount + payment.late_amount,
         method=Method(payment.payment_method),
         paid_at=paid_at,
         transaction_id=payment.transaction_id,
@@ -387,7 +390,7 @@ def paid_of(
         receiver_document=format_document(merchant.document) if merchant.document else None,
         payer_name=shown.customer.name,
         payer_document=shown.customer.document.number,
-        end_to_end_id=payment.end_to_end_id,
+        end_to_end_id=payment.end_to_end_id if is_pix else None,
         card_brand=None if card is None else card.brand,
         card_last_digits=None if card is None else card.last_digits,
         installments=payment.installments,

@@ -14,7 +14,6 @@ from vintem.ledger.model import HoldKind, Kind
 from vintem.runtime.db import Connection
 from vintem.transactions import following, store
 from vintem.transactions.model import (
-    PaymentMethod,
     Refund,
     RefundStatus,
     Status,
@@ -102,13 +101,12 @@ def is_payable(transaction: Transaction) -> bool:
 def paid_by(transaction: Transaction, end_to_end_id: str | None, *, now: datetime) -> Transaction:
     """The payment as it is once paid; what came after its end is late, and never lost."""
     is_late = transaction.status is Status.CANCELLED
-    is_pix = transaction.payment_method is PaymentMethod.PIX
     return replace(
         transaction,
         status=Status.PAID,
         status_reason=StatusReason.LATE_PAYMENT if is_late else None,
         sequence=transaction.sequence + 1,
-        end_to_end_id=end_to_end_id if is_pix else None,
+        end_to_end_id=end_to_end_id,
         paid_at=now,
         updated_at=now,
         due_at=None,

@@ -149,7 +149,8 @@ class Transactions:
     ) -> Confirmed:
         """Force a legal move, as the provider, an analyst or a dispute would."""
         if status is Status.PAID:
-            # A name of its own for each call: whoever finds it on the payment has made it.
+            # A name of its own for each call, however the payment was made: whoever finds it there
+            # has made it.
             name = sandbox_transfer(now)
             confirmed = await self.confirm(Payment(scope, transaction_id, name, now))
             # A group is tried again when its connection breaks, perhaps after its commit.
