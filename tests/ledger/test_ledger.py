@@ -370,6 +370,27 @@ async def test_a_release_that_ran_on_a_clock_ahead_of_ours_is_not_run_again(book
     assert await complaints(books.database) == {}
 
 
+async def test_a_day_of_which_all_was_taken_comes_and_is_forgotten(books: Books) -> None:
+    await books.capture("tx_1", 100, release=[(in_days(10), 100)])
+    await books.hold(DISPUTE, "dp_1", 100)
+    await books.release_due(in_days(10))
+    days = "select count(*) from release_day where company_id = $1"
+    assert await books.database.fetchval(days, books.scope.company_id) == 0
+    await books.restore(DISPUTE, "dp_1", on=in_days(9))
+    assert await books.balances() == {"available": 100}
+    assert await complaints(books.database) == {}
+
+
+async def test_what_is_due_in_both_environments_is_released_together(books: Books) -> None:
+    both = (books, Books(books.database, Scope(books.scope.company_id, "test")))
+    for each in both:
+        await each.capture("tx_" + each.scope.environment, 500, release=[(in_days(1), 300)])
+        await each.capture("tx_later_" + each.scope.environment, 50, release=[(in_days(2), 50)])
+    await books.release_due(in_days(1))
+    for each in both:
+        assert await each.balances() == {"available": 500, "release": 50}
+
+
 async def test_a_hold_ends_once(books: Books) -> None:
     await books.capture("tx_1", 100)
     await books.hold(DISPUTE, "dp_1", 40)
