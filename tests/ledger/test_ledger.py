@@ -476,6 +476,14 @@ async def test_the_database_refuses_to_change_a_posting(books: Books, statement:
         await books.database.execute(statement, books.scope.company_id)
 
 
+@pytest.mark.parametrize("table", ["posting", "asset_posting", "decision_log", "act"])
+async def test_the_database_refuses_to_empty_what_is_never_changed(
+    database: Database, table: str
+) -> None:
+    with pytest.raises(asyncpg.RaiseError):
+        await database.execute(f"truncate {table}")
+
+
 @pytest.mark.parametrize("account", BALANCED)
 async def test_the_database_refuses_a_balance_below_its_limit(
     books: Books, account: Account

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import resources
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -16,6 +17,8 @@ from vintem.runtime.db import Database, DatabaseOptions
 from vintem.runtime.migrations import Migration, MigrationError, is_current, known, migrate
 
 numbers = itertools.count(1)
+
+PUBLISHED = Path(__file__).with_name("published_migrations.txt")
 
 TWO = (
     Migration(1, "shelves", "create table shelf (company_id bigint primary key)"),
@@ -185,3 +188,11 @@ async def test_a_migration_may_take_longer_than_a_statement_of_the_service(
     async with opened(empty_url, DatabaseOptions(statement_timeout_ms=50)) as database:
         assert len(await migrate(database)) == 1
         assert await database.fetchval("show statement_timeout") == "50ms"
+
+
+def test_a_migration_that_was_published_is_never_changed() -> None:
+    """A database that ran it as it was would be refused; what is to change is a new one."""
+    brought = [f"{each.checksum} {each.version:04}_{each.name}" for each in known()]
+    published = PUBLISHED.read_text().splitlines()
+    assert brought[: len(published)] == published
+    assert brought[len(published) :] == [], f"write these down in {PUBLISHED.name}"
