@@ -224,7 +224,8 @@ def _is_owed(transaction: Transaction, amount: int, now: datetime) -> bool:
 
 async def _is_repeated(block: Connection, transaction: Transaction, notice: Notice) -> bool:
     """Say whether this very money was told of before, under another id."""
-    is_made = transaction.paid_at is not None and notice.amount == transaction.amount
+    brought = transaction.amount + transaction.late_amount
+    is_made = transaction.paid_at is not None and notice.amount == brought
     if notice.kind is NoticeKind.CHARGE_PAID:
         # A charge has our id, under which the acquirer charges once.
         return is_made or await callback_store.is_known_charge(block, transaction, notice)
