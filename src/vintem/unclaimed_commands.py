@@ -1,6 +1,7 @@
 """The commands about money that came in and belongs to no payment."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,12 +23,11 @@ from vintem.command_line import (
 )
 from vintem.companies import service as companies
 from vintem.kit.clock import utc_now
-from vintem.ledger import service as ledger
+from vintem.ledger import unclaimed
 from vintem.ledger.model import Unclaimed
 from vintem.runtime.db import Connection, Database
 from vintem.settings import Settings
 from vintem.trail import service as trail
-from vintem.trail.model import Act
 
 unclaimed_app: Final = typer.Typer(help="Money that belongs to no payment.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def unclaimed_list(data: Data = None) -> None:
     ) -> tuple[Sequence[Unclaimed], Mapping[int, str]]:
         known = await companies.list_companies(database)
         names = {company.company_id: company.public_id for company in known}
-        return await ledger.list_unclaimed(database, list(names)), names
+        return await unclaimed.list_unclaimed(database, list(names)), names
 
     found, names = with_database(start(data=data), find)
     if not found:
@@ -69,8 +69,17 @@ def unclaimed_credit(
     company: CompanyId, reference: Reference, reason: Reason, by: By = None, data: Data = None
 ) -> None:
     """Give unclaimed money to its company, where it pays off debt first."""
-    ended = end(company, reference, is_credited=True, reason=reason, by=by, data=data)
+    ended = end(company, reference, End.CREDITED, reason=reason, by=by, data=data)
     console.print(f"{company}: {ended.amount} cents are credited")
+
+
+@unclaimed_app.command("charge")
+def unclaimed_charge(
+    company: CompanyId, reference: Reference, reason: Reason, by: By = None, data: Data = None
+) -> None:
+    """Let the company bear what has left; what it does not have becomes its debt."""
+    ended = end(company, reference, End.CHARGED, reason=reason, by=by, data=data)
+    console.print(f"{company}: {-ended.amount} cents are charged")
 
 
 @unclaimed_app.command("returned")
@@ -78,19 +87,25 @@ def unclaimed_returned(
     company: CompanyId, reference: Reference, reason: Reason, by: By = None, data: Data = None
 ) -> None:
     """Note that unclaimed money has gone back to where it came from, or has come back."""
-    ended = end(company, reference, is_credited=False, reason=reason, by=by, data=data)
+    ended = end(company, reference, End.RETURNED, reason=reason, by=by, data=data)
     way = "gone back" if ended.amount > 0 else "come back"
     console.print(f"{company}: {abs(ended.amount)} cents have {way}")
 
 
+class End(StrEnum):
+    """What may be decided."""
+
+    CREDITED = "credited"
+    CHARGED = "charged"
+    RETURNED = "returned"
+
+
+class WrongWayError(Exception):
+    """What came cannot be charged, and what left cannot be credited."""
+
+
 def end(
-    company: str,
-    reference: str,
-    *,
-    is_credited: bool,
-    reason: str,
-    by: str | None,
-    data: Path | None,
+    company: str, reference: str, how: End, *, reason: str, by: str | None, data: Path | None
 ) -> Unclaimed:
     """Decide about money that is unclaimed, or say why that cannot be."""
 
@@ -98,29 +113,32 @@ def end(
         company_id = (await companies.get_company(database, company)).company_id
 
         async def write(block: Connection) -> Unclaimed | None:
-            ended = await ledger.end_unclaimed(
-                block, company_id, reference, is_credited=is_credited, now=utc_now()
+            found = await unclaimed.find_and_lock(block, company_id, reference)
+            if found is None:
+                return None
+            if how is End.RETURNED:
+                await unclaimed.give_back(block, found, now=utc_now())
+            elif (found.amount > 0) == (how is End.CREDITED):
+                await unclaimed.give_to_company(block, found, now=utc_now())
+            else:
+                raise WrongWayError
+            act = operator_act(company_id, f"unclaimed.{how}", "unclaimed", reference, by=by)
+            told = msgspec.structs.replace(
+                act,
+                environment=found.scope.environment,
+                after={"amount": found.amount},
+                reason=reason,
             )
-            if ended is not None:
-                await trail.record(block, witness(ended))
-            return ended
+            await trail.record(block, told)
+            return found
 
         return await database.atomically(write)
 
-    def witness(ended: Unclaimed) -> Act:
-        action = f"unclaimed.{'credited' if is_credited else 'returned'}"
-        act = operator_act(ended.scope.company_id, action, "unclaimed", reference, by=by)
-        return msgspec.structs.replace(
-            act,
-            environment=ended.scope.environment,
-            after={"amount": ended.amount},
-            reason=reason,
-        )
-
     try:
         ended = with_database(start(data=data), decide)
-    except ledger.NothingToCreditError:
-        raise complaint(f"{reference} has left: there is nothing to credit.") from None
+    except WrongWayError:
+        came = "left: charge it" if how is End.CREDITED else "come: credit it"
+        raise complaint(f"{reference} has {came}, or say that it was returned.") from None
     if ended is None:
         raise complaint(f"{company} has no unclaimed money {reference}.")
     return ended

@@ -11,7 +11,7 @@ from support.api import TEST_PEPPER, Api, Shop, complaints, new_shop
 from support.cards import suspense
 from support.platform import Said, vintem
 from vintem.kit.clock import utc_now
-from vintem.ledger import service as ledger
+from vintem.ledger import unclaimed
 from vintem.runtime.db import Connection, Database
 from vintem.trail import service as trail
 from vintem.trail.model import ActFilter
@@ -72,8 +72,20 @@ async def test_money_that_has_left_is_never_credited_and_may_come_back(shop: Sho
     reference = await bring(shop, 900, kind="refund.done")
     assert await suspense(shop) == -900
     refused = await decide(shop, "credit", reference)
-    assert (refused.status, "nothing to credit" in refused.err) == (2, True)
+    assert (refused.status, "has left: charge it" in refused.err) == (2, True)
     assert "900 cents have come back" in (await decide(shop, "returned", reference)).out
+    assert await books(shop, "suspense") == 0
+
+
+async def test_money_that_has_left_is_charged_and_what_is_missing_becomes_debt(shop: Shop) -> None:
+    await shop.paid(500)
+    came, left = await bring(shop, 100), await bring(shop, 900, kind="refund.done")
+    refused = await decide(shop, "charge", came)
+    assert (refused.status, "has come: credit it" in refused.err) == (2, True)
+    assert "900 cents are charged" in (await decide(shop, "charge", left)).out
+    assert await shop.balance() == {"debt": 400}
+    await decide(shop, "credit", came)
+    assert await shop.balance() == {"debt": 300}
     assert await books(shop, "suspense") == 0
 
 
@@ -91,23 +103,26 @@ async def test_what_is_credited_pays_off_debt_first(shop: Shop) -> None:
 async def test_many_who_decide_at_once_decide_once(shop: Shop) -> None:
     reference = await bring(shop, 1_000)
 
-    async def end(block: Connection) -> object:
-        return await ledger.end_unclaimed(
-            block, shop.scope.company_id, reference, is_credited=True, now=utc_now()
-        )
+    async def end(block: Connection) -> bool:
+        found = await unclaimed.find_and_lock(block, shop.scope.company_id, reference)
+        if found is not None:
+            await unclaimed.give_to_company(block, found, now=utc_now())
+        return found is not None
 
     ended = await asyncio.gather(*(shop.database.atomically(end) for _ in range(8)))
-    assert len([each for each in ended if each is not None]) == 1
+    assert sorted(ended) == [False] * 7 + [True]
     assert await shop.balance() == {"available": 1_000}
 
 
-@pytest.mark.parametrize("verb", ["credit", "returned"])
-async def test_a_decision_is_in_the_company_s_trail(shop: Shop, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "action"), [("credit", "unclaimed.credited"), ("returned", "unclaimed.returned")]
+)
+async def test_a_decision_is_in_the_company_s_trail(shop: Shop, verb: str, action: str) -> None:
     reference = await bring(shop, 400)
     await decide(shop, verb, reference, by="bia")
     wanted = ActFilter(environment="test")
     [act] = await trail.list_older(shop.database, shop.scope.company_id, wanted, rows_max=5)
-    assert act.action == {"credit": "unclaimed.credited", "returned": "unclaimed.returned"}[verb]
+    assert act.action == action
     assert (act.actor_name, act.target_id, act.reason) == ("bia", reference, "Pago duas vezes")
 
 

@@ -254,6 +254,13 @@ async def assert_empty_pages_stay_in_the_index(shop: Shop) -> None:
         page = page_statement(wanted, cursor=None, offset=0, rows_max=21)
         for statement, values in (page, count_statement(wanted)):
             assert await blocks_read(shop.database, statement, values) <= blocks + BLOCKS_MAX, name
+    # Of a status that few have, those few are gone through.
+    few = replace(PAGES["rare status"][0], scope=shop.scope, amount_min=AMOUNT + 1)
+    for statement, values in (
+        page_statement(few, cursor=None, offset=0, rows_max=21),
+        count_statement(few),
+    ):
+        assert await blocks_read(shop.database, statement, values) <= BLOCKS_MAX
 
 
 async def assert_a_worker_reads_what_is_due(shop: Shop) -> None:

@@ -60,7 +60,7 @@ async def suspense(shop: Shop) -> int:
     total = await shop.database.fetchval(
         """
         select coalesce(sum(amounts[array_position(codes, 'suspense')]), 0) from posting
-        where company_id = $1 and kind = 'suspense'
+        where company_id = $1
         """,
         shop.scope.company_id,
     )

@@ -496,7 +496,7 @@ async def test_a_charge_in_process_is_asked_about_more_and_more_rarely_until_it_
         for pause, expected in zip(
             pauses, [60, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600], strict=True
         ):
-            assert expected <= pause <= expected * 1.05, pauses
+            assert expected * 0.999 <= pause <= expected * 1.05, pauses
         # One that was seen is not forgotten because a later answer does not know it.
         acquirer.later = NeverSeen()
         await finish_at(resources, shop, moments[-1])

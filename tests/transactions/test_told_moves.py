@@ -18,6 +18,7 @@ from vintem.companies import service as companies
 from vintem.companies.model import Fee, Method
 from vintem.kit.clock import business_day, start_of_business_day, utc_now
 from vintem.kit.errors import ErrorCode
+from vintem.ledger import unclaimed
 from vintem.members.model import Role
 from vintem.providers.port import Notice, NoticeKind
 from vintem.runtime.db import Database
@@ -305,6 +306,69 @@ async def test_a_dispute_told_again_under_another_id_is_opened_once(shop: Shop) 
     assert (await shop.read(made))["status"] == "chargeback"
 
 
+async def test_a_dispute_that_is_won_undoes_no_other(shop: Shop) -> None:
+    made = await shop.paid()
+    for kind, dispute_id in (
+        ("dispute.won", "dp_3"),
+        ("dispute.opened", "dp_1"),
+        ("dispute.opened", "dp_2"),
+        ("dispute.lost", "dp_1"),
+        ("dispute.won", "dp_2"),
+    ):
+        await send_all(shop.api, [told(shop, kind, made, disputeId=dispute_id)])
+    assert (await shop.read(made))["status"] == "chargeback"
+    assert await shop.balance() == {}
+    await send_all(shop.api, [told(shop, "dispute.won", made, disputeId="dp_1")])
+    assert (await shop.read(made))["status"] == "paid"
+    assert await shop.balance() == {"available": 10_000}
+
+
+async def test_a_dispute_that_is_lost_again_is_news_where_its_provider_counts(shop: Shop) -> None:
+    made = await shop.paid()
+    for sequence, kind in enumerate(("opened", "lost", "won", "lost"), 1):
+        notice = told(shop, f"dispute.{kind}", made, disputeId="dp_1", sequence=sequence)
+        await send_all(shop.api, [notice])
+    assert (await shop.read(made))["status"] == "chargeback"
+    assert await shop.balance() == {}
+
+
+async def test_what_waited_for_an_analyst_is_looked_at_once_he_has_decided(shop: Shop) -> None:
+    made = await shop.paid()
+    await shop.move(made, "blocked")
+    await send_all(shop.api, [told(shop, "dispute.opened", made)])
+    await transactions.look_again(shop.database, now=utc_now() + timedelta(days=2))
+    assert await look_at_of(shop) > utc_now() + timedelta(days=1)
+    await shop.move(made, "paid")
+    await transactions.look_again(shop.database, now=utc_now())
+    assert (await shop.read(made))["status"] == "pre_chargeback"
+
+
+# Money that is nobody's
+
+
+async def test_a_return_of_what_was_paid_twice_leaves_the_payment_as_it_is(shop: Shop) -> None:
+    made = await shop.paid()
+    await send_all(shop.api, [received(shop, made, 10_000, endToEndId="E2")])
+    assert await suspense(shop) == 10_000
+    back = told(shop, "refund.done", made)
+    await send_all(shop.api, [back, back])
+    assert await state_of(shop, back["callbackId"]) == ("applied", "was_unclaimed")
+    assert ((await shop.read(made))["status"], await shop.balance()) == (
+        "paid",
+        {"available": 10_000},
+    )
+    assert await unclaimed.list_unclaimed(shop.database, [shop.scope.company_id]) == []
+    # Another one is of the payment itself.
+    await send_all(shop.api, [told(shop, "refund.done", made)])
+    assert ((await shop.read(made))["status"], await shop.balance()) == ("refunded", {})
+
+
+async def test_more_than_anything_is_sold_for_is_kept_all_the_same(shop: Shop) -> None:
+    made = (await shop.create())["id"]
+    await send_all(shop.api, [received(shop, made, 10_000_000_000)])
+    assert await suspense(shop) == 10_000_000_000
+
+
 async def test_of_a_dispute_told_many_times_before_its_payment_one_is_opened(shop: Shop) -> None:
     made = await shop.create()
     early = [told(shop, "dispute.opened", made["id"], disputeId="dp_1") for _ in range(4)]
@@ -342,7 +406,7 @@ async def test_the_longer_something_waits_the_more_rarely_it_is_looked_at(shop: 
     assert pauses[0] == timedelta(seconds=30)
     assert pauses[-1] > timedelta(minutes=2)
     await transactions.look_again(shop.database, now=began + timedelta(days=90))
-    assert await look_at_of(shop) == began + timedelta(days=90, hours=6)
+    assert await look_at_of(shop) == began + timedelta(days=90, minutes=5)
     # Should the money come all the same, it is not waited for.
     await send_all(shop.api, [received(shop, made["id"], 10_000)])
     assert (await shop.read(made["id"]))["status"] == "pre_chargeback"

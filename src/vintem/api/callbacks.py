@@ -35,7 +35,8 @@ class CallbackBody(Body, frozen=True):
     kind: Name
     reference: Name
     """Our id of a payment or the txid of its code; of a payout, the id it was asked for under."""
-    amount: Annotated[int, Meta(ge=1, le=AMOUNT_CENTS_MAX)]
+    # More than anything is sold for may come, by mistake or for being late: nothing is lost.
+    amount: Annotated[int, Meta(ge=1, le=10 * AMOUNT_CENTS_MAX)]
     end_to_end_id: Name | None = None
     tx_hash: Name | None = None
     confirmations: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None

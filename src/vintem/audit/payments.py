@@ -146,7 +146,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             on r.company_id = c.company_id and r.refund_id = c.refund_id
             and r.transaction_id = c.transaction_id and r.environment = c.environment
         where c.kind = 'refund.done' and c.state = 'applied'
-            and c.cause is distinct from 'dispute' and r.amount is distinct from c.amount
+            and coalesce(c.cause, '') not in ('dispute', 'was_unclaimed')
+            and r.amount is distinct from c.amount
         """,
     ),
     Invariant(

@@ -170,14 +170,14 @@ async def export_rows(source: Source, asked: Asked) -> AsyncIterator[Sequence[Ce
                 each.installments,
                 each.amount,
                 each.fee,
-                each.amount - each.fee,
+                each.amount + each.late_amount - each.fee,
                 each.refunded_amount,
                 each.paid_at,
                 row.buyer.name,
                 row.buyer.email,
                 row.buyer.document,
                 row.order,
-                each.end_to_end_id,
+                each.end_to_end_id if each.payment_method is PaymentMethod.PIX else None,
                 each.checkout_session_id,
             )
         if found.older is None:

@@ -46,9 +46,28 @@ def unclaimed(scope: Scope, reference: str, *, source: Account, amount: int) -> 
     return _posting(scope, Kind.SUSPENSE, reference, {source: -amount, Account.SUSPENSE: amount})
 
 
-def no_longer_unclaimed(scope: Scope, reference: str, *, to: Account, amount: int) -> Posting:
-    """Let money leave suspense; below zero, money that had left comes back."""
+def given_back(scope: Scope, reference: str, *, to: Account, amount: int) -> Posting:
+    """Book that money in suspense has gone; below zero, that what had left has come back."""
     return _posting(scope, Kind.SUSPENSE_ENDED, reference, {Account.SUSPENSE: -amount, to: amount})
+
+
+def credited(scope: Scope, reference: str, *, amount: int) -> Posting:
+    """Give money in suspense to the company."""
+    return given_back(scope, reference, to=Account.AVAILABLE, amount=amount)
+
+
+def charged(scope: Scope, reference: str, split: Split) -> Posting:
+    """Let the company bear what left and was nobody's, from what is available or as debt."""
+    return _posting(
+        scope,
+        Kind.SUSPENSE_ENDED,
+        reference,
+        {
+            Account.AVAILABLE: -split.available,
+            Account.DEBT: -split.debt,
+            Account.SUSPENSE: split.amount,
+        },
+    )
 
 
 def release(scope: Scope, reference: str, *, account: Account, amount: int) -> Posting:

@@ -13,7 +13,6 @@ from vintem.ledger import (
     schedule_store,
     statement_store,
     store,
-    suspense_store,
 )
 from vintem.ledger.model import (
     BALANCED,
@@ -33,7 +32,6 @@ from vintem.ledger.model import (
     StatementLine,
     StatementPage,
     Taken,
-    Unclaimed,
 )
 from vintem.ledger.schedule_store import ReleaseOf
 from vintem.runtime.db import Connection, Database, DatabaseUnavailableError
@@ -47,17 +45,13 @@ READS_AT_ONCE_MAX: Final = 256
 WAITING_AT_FIRST_MAX: Final = 50
 
 
-class NothingToCreditError(Exception):
-    """Unclaimed money has left, so nobody can have it."""
-
-
 async def capture_many(block: Connection, payments: Sequence[Capture], *, now: datetime) -> None:
     """Book payments that came in and schedule what waits."""
-    await _post(block, [recipes.capture(payment) for payment in payments], now)
+    await post(block, [recipes.capture(payment) for payment in payments], now)
     releases = [release for payment in payments for release in payment.releases]
     if releases:
         await store.insert_releases(block, releases)
-    await _recover_debts(
+    await recover_debts(
         block,
         {payment.scope: f"{Kind.CAPTURE}/{payment.transaction_id}" for payment in payments},
         now,
@@ -66,7 +60,7 @@ async def capture_many(block: Connection, payments: Sequence[Capture], *, now: d
 
 async def lock(block: Connection, scope: Scope) -> None:
     """Keep others from changing any balance until the block ends."""
-    await _lock_balances(block, scope)
+    await lock_balances(block, scope)
 
 
 async def open_accounts(db: Connection, company_ids: Collection[int]) -> bool:
@@ -85,14 +79,14 @@ async def hold(
     now: datetime,
 ) -> None:
     """Take money aside; what the company does not have becomes its debt."""
-    balances = await _lock_balances(block, scope)
+    balances = await lock_balances(block, scope)
     split = recipes.waterfall(balances, amount, kind.sources)
     taken = [
         *await _take_from_schedule(block, scope, Account.RELEASE, split.release, transaction_id),
         *await _take_from_schedule(block, scope, Account.RESERVE, split.reserve, transaction_id),
     ]
     split = Split(split.available, split.release, split.reserve, split.debt, taken)
-    await _post(block, [recipes.hold(scope, kind, reference, split)], now)
+    await post(block, [recipes.hold(scope, kind, reference, split)], now)
     await store.insert_hold(block, Hold(scope, kind, reference, split, now))
 
 
@@ -127,7 +121,7 @@ async def pay_out(
     posting = recipes.pay_out(
         scope, posting_kind, reference, out_of=kind.account, to=to, amount=split.amount
     )
-    await _post(block, [posting], now)
+    await post(block, [posting], now)
 
 
 async def pay_part_out(
@@ -147,7 +141,7 @@ async def pay_part_out(
     assert split is not None, "what is held has an open hold"
     await store.update_hold(block, scope, kind, reference, recipes.leave(split, amount))
     posting = recipes.pay_out(scope, posting_kind, part, out_of=kind.account, to=to, amount=amount)
-    await _post(block, [posting], now)
+    await post(block, [posting], now)
 
 
 async def take_back(
@@ -172,9 +166,9 @@ async def charge_dispute_fee(
 ) -> None:
     """Charge for a lost dispute."""
     if amount:
-        balances = await _lock_balances(block, scope)
+        balances = await lock_balances(block, scope)
         split = recipes.waterfall(balances, amount, [Account.AVAILABLE])
-        await _post(block, [recipes.dispute_fee(scope, reference, split)], now)
+        await post(block, [recipes.dispute_fee(scope, reference, split)], now)
 
 
 async def book_unclaimed(
@@ -188,31 +182,7 @@ async def book_unclaimed(
 ) -> None:
     """Keep money that belongs to no payment where somebody looks at it; below zero, what left."""
     posting = recipes.unclaimed(scope, reference, source=source, amount=amount)
-    await _post(block, [posting], now)
-
-
-async def list_unclaimed(db: Connection, company_ids: Sequence[int]) -> Sequence[Unclaimed]:
-    """All money of companies that belongs to no payment, the oldest first."""
-    return await suspense_store.list_unclaimed(db, company_ids)
-
-
-async def end_unclaimed(
-    block: Connection, company_id: int, reference: str, *, is_credited: bool, now: datetime
-) -> Unclaimed | None:
-    """Let money leave suspense, to its company or back where it came from; nothing if it has."""
-    # A company may have had no other posting yet, and there is no lock on what is not there.
-    await store.insert_accounts(block, {company_id})
-    await store.lock_accounts(block, company_id)
-    found = await suspense_store.find_unclaimed(block, company_id, reference)
-    if found is None:
-        return None
-    if is_credited and found.amount < 0:
-        raise NothingToCreditError(reference)
-    to = Account.AVAILABLE if is_credited else found.source
-    posting = recipes.no_longer_unclaimed(found.scope, reference, to=to, amount=found.amount)
-    await _post(block, [posting], now)
-    await _recover_debts(block, {found.scope: f"{posting.kind}/{reference}"}, now)
-    return found
+    await post(block, [posting], now)
 
 
 async def hold_payout(block: Connection, payout: Payout, *, now: datetime) -> bool:
@@ -223,7 +193,7 @@ async def hold_payout(block: Connection, payout: Payout, *, now: datetime) -> bo
 async def pay_held(block: Connection, payout: Payout, *, now: datetime) -> None:
     """Let the money that is held for a withdrawal leave."""
     await _end_payout(block, payout, Resolution.PAID_OUT, now)
-    await _post(block, [recipes.payout_paid(payout)], now)
+    await post(block, [recipes.payout_paid(payout)], now)
     if payout.bought is not None:
         await payout_store.insert_asset_posting(block, payout, payout.bought, now=now)
 
@@ -232,9 +202,9 @@ async def return_held(block: Connection, payout: Payout, *, now: datetime) -> No
     """Give back all the money that is held for a withdrawal."""
     await _end_payout(block, payout, Resolution.RESTORED, now)
     posting = recipes.payout_returned(payout)
-    await _post(block, [posting], now)
+    await post(block, [posting], now)
     # A debt may have come up meanwhile, and whoever owes has nothing free.
-    await _recover_debts(block, {payout.scope: f"{posting.kind}/{posting.reference}"}, now)
+    await recover_debts(block, {payout.scope: f"{posting.kind}/{posting.reference}"}, now)
 
 
 async def _end_payout(
@@ -355,7 +325,7 @@ async def filtered_statement(
     )
 
 
-async def _post(block: Connection, postings: Sequence[Posting], now: datetime) -> None:
+async def post(block: Connection, postings: Sequence[Posting], now: datetime) -> None:
     """Write postings, opening the accounts of a company with its first one."""
     if not await store.post_and_lock_accounts(block, postings, now=now):
         await store.insert_accounts(block, {posting.scope.company_id for posting in postings})
@@ -363,7 +333,7 @@ async def _post(block: Connection, postings: Sequence[Posting], now: datetime) -
         assert is_posted, "the accounts are open now"
 
 
-async def _lock_balances(block: Connection, scope: Scope) -> Balances:
+async def lock_balances(block: Connection, scope: Scope) -> Balances:
     """Lock all balances, opening the accounts of a company that has had no posting on them."""
     balances = await store.lock_balances(block, scope)
     if not balances:
@@ -396,19 +366,19 @@ async def _post_releases(block: Connection, due: Sequence[ScheduledRelease], now
         if row.amount
     ]
     if postings:
-        await _post(block, postings, now)
+        await post(block, postings, now)
         references = {posting.scope: f"{posting.kind}/{posting.reference}" for posting in postings}
-        await _recover_debts(block, references, now)
+        await recover_debts(block, references, now)
 
 
-async def _recover_debts(block: Connection, references: Mapping[Scope, str], now: datetime) -> None:
+async def recover_debts(block: Connection, references: Mapping[Scope, str], now: datetime) -> None:
     """Pay debt off with what has just become available, before anything else can use it."""
     postings = [
         recipes.debt_recovery(scope, references[scope], amount=min(owed, available))
         for scope, owed, available in await store.list_debts(block, list(references))
     ]
     if postings:
-        await _post(block, postings, now)
+        await post(block, postings, now)
 
 
 async def _take_from_schedule(
@@ -462,7 +432,7 @@ async def _put_back(
     split: Split,
     now: datetime,
 ) -> None:
-    balances = await _lock_balances(block, scope)
+    balances = await lock_balances(block, scope)
     today = business_day(now)
     past_due = {Account.RELEASE: split.release, Account.RESERVE: split.reserve}
     # What has been released by a clock ahead of ours is not scheduled again: it is past due too.
@@ -479,8 +449,8 @@ async def _put_back(
         debt_owed=-balances[Account.DEBT],
         past_due=past_due,
     )
-    await _post(block, [posting], now)
-    await _recover_debts(block, {scope: f"{kind}/{reference}"}, now)
+    await post(block, [posting], now)
+    await recover_debts(block, {scope: f"{kind}/{reference}"}, now)
 
 
 async def _resolved(

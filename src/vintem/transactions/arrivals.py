@@ -24,7 +24,7 @@ log = structlog.get_logger()
 TURN_MAX: Final = timedelta(minutes=10)
 """So long something waits for what its provider counts before it; then it is done without."""
 LOOK_PAUSE_MIN: Final = timedelta(seconds=30)
-LOOK_PAUSE_MAX: Final = timedelta(hours=6)
+LOOK_PAUSE_MAX: Final = timedelta(minutes=5)
 LOOKS_AT_ONCE_MAX: Final = 100
 
 MONEY: Final = frozenset({NoticeKind.PAYMENT_RECEIVED, NoticeKind.CHARGE_PAID})
@@ -166,15 +166,26 @@ async def _try(
     if is_refund:
         # What has left is booked, overtaken or not.
         return await returns.take(block, transaction, notice, now, is_overdue=is_overdue)
-    if notice.dispute_id is not None and await callback_store.is_known_dispute(
-        block, transaction, notice
-    ):
-        return Step(transaction, State.IGNORED, SAID_BEFORE)
+    cause = await _why_no_news(block, transaction, notice)
+    if cause is not None:
+        return Step(transaction, State.IGNORED, cause)
     if _may_apply(transaction, notice):
         return await _apply(block, transaction, notice, now)
     if _may_apply_later(transaction, notice):
         return Step(transaction, State.WAITING)
     return Step(transaction, State.IGNORED, f"is_{transaction.status}")
+
+
+async def _why_no_news(block: Connection, transaction: Transaction, notice: Notice) -> str | None:
+    """Say why word of a dispute that has a name changes nothing; nothing when it may."""
+    if notice.dispute_id is None:
+        return None
+    # A provider that counts has told by its number that this is news.
+    is_counted = notice.sequence is not None
+    if not is_counted and await callback_store.is_known_dispute(block, transaction, notice):
+        return SAID_BEFORE
+    is_other = await callback_store.is_other_dispute(block, transaction, notice)
+    return "other_dispute" if is_other else None
 
 
 async def _take_money(

@@ -78,6 +78,19 @@ async def update_state(
     )
 
 
+async def look_soon(db: Connection, transaction: Transaction, *, now: datetime) -> None:
+    """Let what waits for a locked payment be looked at, which somebody has moved."""
+    await db.execute(
+        """
+        update provider_callback set look_at = $3
+        where company_id = $1 and transaction_id = $2 and state = 'waiting'
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        now,
+    )
+
+
 async def postpone_waiting(
     db: Connection,
     scope: Scope,
@@ -194,6 +207,42 @@ async def is_known_dispute(db: Connection, transaction: Transaction, notice: Not
             notice.dispute_id,
         )
     )
+
+
+async def is_other_dispute(db: Connection, transaction: Transaction, notice: Notice) -> bool:
+    """Say whether a dispute was won that is not the one which a locked payment is in, or lost."""
+    if notice.kind is not NoticeKind.DISPUTE_WON:
+        return False
+    latest = await db.fetchval(
+        """
+        select dispute_id from provider_callback
+        where company_id = $1 and transaction_id = $2 and provider = $3 and state = 'applied'
+            and kind = any($4)
+        order by received_at desc limit 1
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        notice.provider,
+        [NoticeKind.DISPUTE_OPENED, NoticeKind.DISPUTE_LOST],
+    )
+    return latest is not None and latest != notice.dispute_id
+
+
+async def list_unclaimed(db: Connection, transaction: Transaction, amount: int) -> Sequence[str]:
+    """What the books call money of an amount that came for a locked payment and was not its own."""
+    rows = await db.fetch(
+        """
+        select provider || '/' || callback_id as reference from provider_callback
+        where company_id = $1 and transaction_id = $2 and state = 'unclaimed' and amount = $3
+            and kind = any($4)
+        order by received_at, callback_id
+        """,
+        transaction.company_id,
+        transaction.transaction_id,
+        amount,
+        [NoticeKind.PAYMENT_RECEIVED, NoticeKind.CHARGE_PAID],
+    )
+    return [row["reference"] for row in rows]
 
 
 async def list_told_refunds(db: Connection, transaction: Transaction) -> Collection[str]:

@@ -102,14 +102,20 @@ def page_statement(
     conditions, values = _conditions(wanted, cursor)
     number = len(values)
     if _is_sifted(wanted):
-        # The index alone says which are shown: of those that are passed over none is read.
-        (walk,) = _walks("transaction_id", conditions, limit=f"${number + 1} offset ${number + 2}")
+        # An index alone says which are shown: of those that are passed over none is read.
+        walks = " union all ".join(
+            _walks("created_at, transaction_id", conditions, limit=f"${number + 1}")
+        )
         return (
             f"""
-            select * from transaction where company_id = $1 and transaction_id = any(array({walk}))
+            select * from transaction where company_id = $1 and transaction_id = any(array(
+                select transaction_id from ({walks}) as walked
+                order by created_at desc, transaction_id desc
+                limit ${number + 2} offset ${number + 3}
+            ))
             order by created_at desc, transaction_id desc
             """,  # noqa: S608 - of fixed parts; every value is bound
-            [*values, rows_max, offset],
+            [*values, offset + rows_max, rows_max, offset],
         )
     walks = " union all ".join(_walks("*", conditions, limit=f"${number + 1}"))
     return (
@@ -143,9 +149,9 @@ def _walks(columns: str, conditions: Sequence[str], *, limit: str) -> Sequence[s
 
 
 def _is_sifted(wanted: Filter) -> bool:
-    """Whether all payments are gone through for some that no index keeps together.
+    """Whether all payments, or all of a status, are gone through for some among them.
 
-    The index of the newest says what each of them is asked for, and its status.
+    The indexes that have them in order say of each what it is asked for.
     """
     asked = (wanted.payment_method, wanted.amount_min, wanted.amount_max)
     return not _is_of_few(wanted) and any(value is not None for value in asked)
@@ -177,7 +183,7 @@ def _conditions(wanted: Filter, cursor: Cursor | None) -> tuple[Sequence[str], S
         shared += f" and (created_at, transaction_id) < (${len(values) - 1}, ${len(values)})"
     if wanted.statuses is None:
         return [shared], values
-    if _is_of_few(wanted) or _is_sifted(wanted):
+    if _is_of_few(wanted):
         values.append(list(wanted.statuses))
         return [f"{shared} and status = any(${len(values)})"], values
     # The index has the payments of one status in order: several statuses are several walks.

@@ -215,6 +215,8 @@ def _write_first(
         transaction = await _lock(block, question)
         if transaction.is_answered:
             # A worker was faster; what it wrote may not be what we were told.
+            if not isinstance(answer, Unknown):
+                await _plan_asking(block, transaction, answer, question, now)
             return await _take_verdict(block, transaction, answer, question, now)
         if isinstance(answer, Unknown):
             await request_store.update_ask_at(
@@ -268,6 +270,9 @@ async def _take_verdict(
         return transaction, ()
     if isinstance(answer, Processing):
         return await answers.settle(block, transaction, answer, now=now), ()
+    if isinstance(answer, Blocked) and transaction.paid_at is not None:
+        # A callback was faster: what was asked before it is of no more interest.
+        return transaction, ()
     notice = _notice(transaction, question.provider, answer)
     outcomes = await arrivals.take(block, transaction, notice, now=now) or ()
     return await _lock(block, question), outcomes

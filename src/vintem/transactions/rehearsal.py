@@ -47,7 +47,9 @@ async def move(
         raise Refusal(ErrorCode.INVALID_STATE, details={"status": locked.status})
     if status is Status.PAID and moves.is_payable(locked):
         return await moves.pay(block, locked, end_to_end_id=sandbox_transfer(now), now=now)
-    return await moves.move(block, locked, status, REASONS.get(status), now=now)
+    moved = await moves.move(block, locked, status, REASONS.get(status), now=now)
+    await callback_store.look_soon(block, moved, now=now)
+    return moved
 
 
 async def pay_late(

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from vintem.ledger import service as ledger
+from vintem.ledger import unclaimed
 from vintem.ledger.model import Account, Scope
 from vintem.providers.port import Notice
 from vintem.runtime.db import Connection
@@ -27,6 +28,7 @@ RETURN_NAME: Final = "D"
 """What the name of a PIX return begins with; a name that does not is that of the payment."""
 DISPUTE_CODES: Final = frozenset({"BE08", "FR01", "REFU"})
 """The reasons of a PIX return that nobody here agreed to: a dispute that is lost already."""
+WAS_UNCLAIMED: Final = "was_unclaimed"
 REASON_CHARACTERS_MAX: Final = 140
 
 
@@ -87,6 +89,8 @@ async def _confirm(
 async def _book(block: Connection, transaction: Transaction, notice: Notice, now: datetime) -> Step:
     """Book a refund that nobody here has asked for."""
     amount = _amount(notice)
+    if await _gave_back_unclaimed(block, transaction, notice, now):
+        return Step(transaction, State.APPLIED, WAS_UNCLAIMED)
     cause = None
     if transaction.paid_at is None or transaction.status not in REFUNDABLE:
         cause = f"is_{transaction.status}"
@@ -103,6 +107,20 @@ async def _book(block: Connection, transaction: Transaction, notice: Notice, now
         block, transaction, amount, reason, moves.generated_intent(), now=now
     )
     return Step(refunded, State.APPLIED, None, made.refund_id)
+
+
+async def _gave_back_unclaimed(
+    block: Connection, transaction: Transaction, notice: Notice, now: datetime
+) -> bool:
+    """Book a return of money that came for a payment and was not its own, if such money is left."""
+    if notice.code in DISPUTE_CODES:
+        return False
+    for reference in await callback_store.list_unclaimed(block, transaction, _amount(notice)):
+        found = await unclaimed.find_and_lock(block, transaction.company_id, reference)
+        if found is not None:
+            await unclaimed.give_back(block, found, now=now)
+            return True
+    return False
 
 
 async def _lose(

@@ -22,7 +22,7 @@ from vintem.runtime.db import (
     wait_briefly,
 )
 from vintem.runtime.group_commit import FLUSHERS, GROUP_ROWS_MAX, GroupCommit
-from vintem.transactions import arrivals, following, implicit, moves, phases, store
+from vintem.transactions import arrivals, callback_store, following, implicit, moves, phases, store
 from vintem.transactions.batches import (
     Confirmed,
     Created,
@@ -161,6 +161,7 @@ class Transactions:
             locked = await lock(block, scope, transaction_id)
             refuse_illegal(locked, status)
             moved = await moves.move(block, locked, status, REASONS.get(status), now=now)
+            await callback_store.look_soon(block, moved, now=now)
             return Confirmed(moved, is_moved=True)
 
         return await self._database.atomically(move)
