@@ -1,39 +1,20 @@
 """Each invariant of the ledger complains of its own breach, and of no other."""
 
-import itertools
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from conftest import new_database
 from ledger.books import Books, complaints, in_days
 from support.api import new_tenant
+from support.breaches import copied, spoil
 from vintem.audit import INVARIANTS
 from vintem.ledger.model import HoldKind, Scope
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 
-numbers = itertools.count(1)
-
-# What would refuse the breaches: the checks of every table, and the trigger.
-LOOSEN = """
-    do $$
-    declare barrier record;
-    begin
-        for barrier in
-            select conrelid::regclass as relation, conname from pg_constraint
-            where contype = 'c' and conrelid in (
-                'posting'::regclass, 'account'::regclass, 'hold'::regclass,
-                'release_schedule'::regclass, 'release_day'::regclass
-            )
-        loop
-            execute format('alter table %s drop constraint %I', barrier.relation, barrier.conname);
-        end loop;
-    end
-    $$;
-    alter table posting disable trigger user;
-"""
+# Those whose checks and triggers would refuse the breaches.
+TABLES = ("posting", "account", "hold", "release_schedule", "release_day")
 
 UNANSWERED = """
     insert into transaction (
@@ -77,15 +58,10 @@ async def sound_url(worker_id: str) -> str:
 
 
 @pytest.fixture
-async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
+async def own(sound_url: str) -> AsyncIterator[Database]:
     """A copy of it to spoil."""
-    source = f"audit_{worker_id}"
-    name = f"{source}_{next(numbers)}"
-    await new_database(f"{name} template {source}")
-    opened = Database(sound_url.replace(f"/{source}?", f"/{name}?"))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with copied(sound_url) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -309,12 +285,7 @@ async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
 async def test_a_breach_is_found_by_its_invariant_alone(
     own: Database, broken: set[str], breach: str
 ) -> None:
-    connection = await asyncpg.connect(own.url)
-    try:
-        await connection.execute(LOOSEN)
-        await connection.execute(breach)
-    finally:
-        await connection.close()
+    await spoil(own, breach, tables=TABLES)
     found = await complaints(own)
     assert set(found) == broken, found
 

@@ -1,36 +1,18 @@
 """Each invariant of money held or gone for payments complains of its own breach."""
 
-import itertools
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from conftest import new_database, running_api
 from support.api import TEST_PEPPER, complaints, new_shop
+from support.breaches import copied, spoil
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
 from vintem.settings import read_settings
 
-numbers = itertools.count(1)
-
-# What would refuse the breaches: the checks of every table, and the trigger.
-LOOSEN = """
-    do $$
-    declare barrier record;
-    begin
-        for barrier in
-            select conrelid::regclass as relation, conname from pg_constraint
-            where contype = 'c' and conrelid in (
-                'posting'::regclass, 'hold'::regclass, 'transaction'::regclass
-            )
-        loop
-            execute format('alter table %s drop constraint %I', barrier.relation, barrier.conname);
-        end loop;
-    end
-    $$;
-    alter table posting disable trigger user;
-"""
+# Those whose checks and triggers would refuse the breaches.
+TABLES = ("posting", "hold", "transaction")
 
 LIVES = (
     ("paid",),
@@ -72,15 +54,10 @@ async def sound_url(worker_id: str) -> str:
 
 
 @pytest.fixture
-async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
+async def own(sound_url: str) -> AsyncIterator[Database]:
     """A copy of it to spoil."""
-    source = f"held_audit_{worker_id}"
-    name = f"{source}_{next(numbers)}"
-    await new_database(f"{name} template {source}")
-    opened = Database(sound_url.replace(f"/{source}?", f"/{name}?"))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with copied(sound_url) as opened:
+        yield opened
 
 
 def one(status: str) -> str:
@@ -261,11 +238,6 @@ def decided(reference: str, amount: int) -> str:
 async def test_a_breach_is_found_by_its_invariant_alone(
     own: Database, broken: set[str], breach: str
 ) -> None:
-    connection = await asyncpg.connect(own.url)
-    try:
-        await connection.execute(LOOSEN)
-        await connection.execute(breach)
-    finally:
-        await connection.close()
+    await spoil(own, breach, tables=TABLES)
     found = await complaints(own)
     assert set(found) == broken, found

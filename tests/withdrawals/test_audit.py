@@ -1,13 +1,12 @@
 """Each invariant of withdrawals complains of its own breach, and of no other."""
 
-import itertools
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from conftest import new_database, running_api
 from support.api import TEST_PEPPER, complaints
+from support.breaches import copied, spoil
 from vintem.kit.clock import utc_now
 from vintem.runtime.db import Database
 from vintem.runtime.migrations import migrate
@@ -15,28 +14,8 @@ from vintem.settings import read_settings
 from vintem.withdrawals import service as withdrawals
 from withdrawals.till import crypto_body, new_till
 
-numbers = itertools.count(1)
-
-# What would refuse the breaches: the checks of every table, and the triggers.
-LOOSEN = """
-    do $$
-    declare barrier record;
-    begin
-        for barrier in
-            select conrelid::regclass as relation, conname from pg_constraint
-            where contype = 'c' and conrelid in (
-                'posting'::regclass, 'hold'::regclass, 'withdrawal'::regclass,
-                'withdrawal_day'::regclass, 'asset_posting'::regclass, 'decision_log'::regclass
-            )
-        loop
-            execute format('alter table %s drop constraint %I', barrier.relation, barrier.conname);
-        end loop;
-    end
-    $$;
-    alter table posting disable trigger user;
-    alter table asset_posting disable trigger user;
-    alter table decision_log disable trigger user;
-"""
+# Those whose checks and triggers would refuse the breaches.
+TABLES = ("posting", "hold", "withdrawal", "withdrawal_day", "asset_posting", "decision_log")
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +51,10 @@ async def sound_url(worker_id: str) -> str:
 
 
 @pytest.fixture
-async def own(sound_url: str, worker_id: str) -> AsyncIterator[Database]:
+async def own(sound_url: str) -> AsyncIterator[Database]:
     """A copy of it to spoil."""
-    source = f"payout_audit_{worker_id}"
-    name = f"{source}_{next(numbers)}"
-    await new_database(f"{name} template {source}")
-    opened = Database(sound_url.replace(f"/{source}?", f"/{name}?"))
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with copied(sound_url) as opened:
+        yield opened
 
 
 def one(status: str) -> str:
@@ -167,11 +141,6 @@ def one(status: str) -> str:
 async def test_a_breach_is_found_by_its_invariant_alone(
     own: Database, broken: set[str], breach: str
 ) -> None:
-    connection = await asyncpg.connect(own.url)
-    try:
-        await connection.execute(LOOSEN)
-        await connection.execute(breach)
-    finally:
-        await connection.close()
+    await spoil(own, breach, tables=TABLES)
     found = await complaints(own)
     assert set(found) == broken, found

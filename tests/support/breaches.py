@@ -1,0 +1,45 @@
+"""Databases that are spoilt on purpose, to see that the audit notices it."""
+
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from conftest import new_database
+from vintem.runtime.db import Database
+
+numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def copied(url: str) -> AsyncIterator[Database]:
+    """A copy of a database to which nobody is connected."""
+    source = url.rpartition("/")[2].partition("?")[0]
+    name = f"{source}_{next(numbers)}"
+    await new_database(f"{name} template {source}")
+    opened = Database(url.replace(f"/{source}?", f"/{name}?"))
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def spoil(database: Database, breach: str, *, tables: Sequence[str]) -> None:
+    """Do what the database would refuse: the checks of these tables go first, and the triggers."""
+    connection = await asyncpg.connect(database.url)
+    try:
+        for checked in await connection.fetch(
+            """
+            select conrelid::regclass::text as name, conname from pg_constraint
+            where contype = 'c' and conrelid = any($1::text[]::regclass[])
+            """,
+            tables,
+        ):
+            await connection.execute(
+                f'alter table {checked["name"]} drop constraint "{checked["conname"]}"'
+            )
+        for table in tables:
+            await connection.execute(f"alter table {table} disable trigger user")
+        await connection.execute(breach)
+    finally:
+        await connection.close()
