@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -15,7 +16,7 @@ numbers = itertools.count(1)
 @asynccontextmanager
 async def copied(url: str) -> AsyncIterator[Database]:
     """A copy of a database to which nobody is connected."""
-    source = url.rpartition("/")[2].partition("?")[0]
+    source = urlsplit(url).path.removeprefix("/")
     name = f"{source}_{next(numbers)}"
     await new_database(f"{name} template {source}")
     opened = Database(url.replace(f"/{source}?", f"/{name}?"))
