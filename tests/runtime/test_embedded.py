@@ -165,6 +165,7 @@ async def test_first_start_puts_the_durable_settings_in_force(folder: Path) -> N
         for name in ("fsync", "synchronous_commit", "full_page_writes", "data_checksums"):
             assert await ask(server.url, f"show {name}") == "on"
         assert await ask(server.url, "show backend_flush_after") == "2MB"
+        assert await ask(server.url, "show autovacuum_vacuum_cost_limit") == "60"
         assert await ask(server.url, "show listen_addresses") == ""
         assert await ask(server.url, "show timezone") == "UTC"
         assert await ask(server.url, "show server_encoding") == "UTF8"

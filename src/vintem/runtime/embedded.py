@@ -64,6 +64,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
     "backend_flush_after": "2MB",  # else Linux writes a gigabyte every 30 s, and commits stop
+    "autovacuum_vacuum_cost_limit": "60",  # at three times that, commits wait for it now and then
     # The wheel's PostgreSQL is built without lz4; pglz took a third of a busy server's time.
     "wal_compression": "off",
     # After a crash at most these five minutes, or about half of these gigabytes, are replayed.
@@ -76,7 +77,6 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_min_messages": "warning",
-    "log_destination": "stderr",
     "logging_collector": "off",
 }
 # The second choice is for systems whose C library has no C.UTF-8.
