@@ -9,7 +9,11 @@ FORMS = {
     "API key": re.compile(r"[sc]k_(?:live|test)_[0-9A-Za-z]{20,}"),
     "webhook secret": re.compile(r"whsec_[0-9A-Za-z+/=]{20,}"),
     "card token": re.compile(r"card_[0-9a-z]{26}"),
-    "CPF": re.compile(r"(?<![\d._-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\d)|(?<![\w.-])\d{11}(?![\w.-])"),
+    # A hundred million reais have as many digits.
+    "CPF": re.compile(
+        r"(?<![\d._-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\d)"
+        r'|(?<![\w.-])(?<!"amount":)(?<!"amount": )\d{11}(?![\w.-])'
+    ),
     "CNPJ": re.compile(r"(?<![\d.])\d{2}\.\d{3}\.\d{3}/\d{4}-\d{2}(?!\d)"),
     "card number": re.compile(r"(?<![\w.-])(?:\d[ -]?){15}\d(?![\w.-])"),
     "bare traceback": re.compile(r"^Traceback \(most recent call last\)"),
