@@ -23,6 +23,7 @@ from vintem.kit.errors import ErrorCode
 from vintem.providers.faults import Fault
 from vintem.providers.port import (
     Authorised,
+    Blocked,
     Card,
     CardAcquirer,
     Charge,
@@ -549,8 +550,10 @@ async def test_an_acquirer_says_how_long_a_charge_may_be_under_way(
 class LateAndSilent(Late):
     """One that cannot be asked while the charge is under way."""
 
+    later: LaterAnswer = Unknown()
+
     async def query(self, company_id: int, reference: str) -> LaterAnswer:
-        return Unknown()
+        return self.later
 
 
 async def test_whoever_asked_first_is_told_what_the_late_answer_has_done(
@@ -569,6 +572,48 @@ async def test_whoever_asked_first_is_told_what_the_late_answer_has_done(
         assert (reply.status, reply.data["status"]) == (201, "paid")
         assert reply.data == await shop.read(transaction_id)
         assert await events_of(shop, transaction_id) == ["processing", "paid"]
+
+
+async def test_what_an_acquirer_has_is_never_taken_for_lost_though_a_worker_was_faster(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        late = LateAndSilent(resources.transactions._desk.acquirer)
+        desk = replace(resources.transactions._desk, acquirer=late)
+        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        first = asyncio.create_task(shop.order(card_order("0119"), idempotency_key="k-1"))
+        transaction_id = await in_flight(shop)
+        await finish(resources, 7)
+        late.arrives.set()
+        assert (await first).data["status"] == "processing"
+        late.later = NeverSeen()
+        await finish(resources, 7_200)
+        assert await events_of(shop, transaction_id) == ["processing"]
+
+
+class Overtaken(Undecided):
+    """An acquirer whose answer to a question is older than what it has told meanwhile."""
+
+    def __init__(self, shop: Shop) -> None:
+        super().__init__()
+        self.shop = shop
+
+    async def query(self, company_id: int, reference: str) -> LaterAnswer:
+        account = self.shop.tenant.company.public_id
+        await send_all(self.shop.api, [callback(account, "charge.paid", reference)])
+        return Blocked("123456")
+
+
+async def test_an_answer_that_a_callback_has_overtaken_blocks_nothing(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faulty(settings, database) as (shop, resources):
+        desk = replace(resources.transactions._desk, acquirer=Overtaken(shop))
+        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        made = (await charge(shop)).data
+        await finish(resources, 120)
+        assert await events_of(shop, made["id"]) == ["processing", "paid"]
+        assert await shop.balance() == {"waitingFunds": 10_000}
 
 
 # The acquirer itself

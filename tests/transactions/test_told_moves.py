@@ -127,6 +127,10 @@ async def test_the_page_of_a_boleto_paid_late_says_what_that_brought(shop: Shop)
     assert shown["Bruto"].endswith("100,00")
     assert shown["Multa e juros por atraso"].endswith("2,50")
     assert shown["Líquido"].endswith("102,50")
+    file = (await owner.get("/dashboard/test/transactions.csv")).body.decode("utf-8-sig")
+    heads, line = (each.split(";") for each in file.split("\r\n")[:2])
+    exported = dict(zip(heads, line, strict=True))
+    assert (exported["valor"], exported["liquido"]) == ("100,00", "102,50")
 
 
 async def test_what_a_boleto_does_not_owe_is_kept_in_suspense(shop: Shop) -> None:

@@ -58,16 +58,7 @@ def credited(scope: Scope, reference: str, *, amount: int) -> Posting:
 
 def charged(scope: Scope, reference: str, split: Split) -> Posting:
     """Let the company bear what left and was nobody's, from what is available or as debt."""
-    return _posting(
-        scope,
-        Kind.SUSPENSE_ENDED,
-        reference,
-        {
-            Account.AVAILABLE: -split.available,
-            Account.DEBT: -split.debt,
-            Account.SUSPENSE: split.amount,
-        },
-    )
+    return _charge(scope, Kind.SUSPENSE_ENDED, reference, split, to=Account.SUSPENSE)
 
 
 def release(scope: Scope, reference: str, *, account: Account, amount: int) -> Posting:
@@ -191,16 +182,12 @@ def pay_out(
 
 def dispute_fee(scope: Scope, reference: str, split: Split) -> Posting:
     """Charge for a lost dispute, from what is available or as debt."""
-    return _posting(
-        scope,
-        Kind.CHARGEBACK_FEE,
-        reference,
-        {
-            Account.AVAILABLE: -split.available,
-            Account.DEBT: -split.debt,
-            Account.FEE: split.amount,
-        },
-    )
+    return _charge(scope, Kind.CHARGEBACK_FEE, reference, split, to=Account.FEE)
+
+
+def _charge(scope: Scope, kind: Kind, reference: str, split: Split, *, to: Account) -> Posting:
+    legs = {Account.AVAILABLE: -split.available, Account.DEBT: -split.debt, to: split.amount}
+    return _posting(scope, kind, reference, legs)
 
 
 def payout_paid(payout: Payout) -> Posting:
