@@ -7,10 +7,26 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from conftest import new_database
+from conftest import new_database, running_api
+from support.api import TEST_PEPPER, Api, complaints
 from vintem.runtime.db import Database
+from vintem.runtime.migrations import migrate
+from vintem.settings import read_settings
 
 numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def sound(url: str) -> AsyncIterator[tuple[Api, Database]]:
+    """An empty database and the API on it, for a life of which the audit finds nothing."""
+    database = Database(url)
+    await database.open()
+    await migrate(database)
+    settings = read_settings({"DATABASE_URL": url, "VINTEM_PEPPER": TEST_PEPPER})
+    async with running_api(settings) as api:
+        yield api, database
+        assert await complaints(database) == {}
+    await database.close()
 
 
 @asynccontextmanager

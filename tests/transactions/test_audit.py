@@ -4,12 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from conftest import new_database, running_api
-from support.api import TEST_PEPPER, complaints, new_shop
-from support.breaches import copied, spoil
+from conftest import new_database
+from support.api import complaints, new_shop
+from support.breaches import copied, sound, spoil
 from vintem.runtime.db import Database
-from vintem.runtime.migrations import migrate
-from vintem.settings import read_settings
 
 # Those whose checks and triggers would refuse the breaches.
 TABLES = ("posting", "hold", "transaction")
@@ -35,11 +33,7 @@ LIVES = (
 async def sound_url(worker_id: str) -> str:
     """A database with payments whose money is held, or was, and nobody connected to it."""
     url = await new_database(f"held_audit_{worker_id}")
-    database = Database(url)
-    await database.open()
-    await migrate(database)
-    settings = read_settings({"DATABASE_URL": url, "VINTEM_PEPPER": TEST_PEPPER})
-    async with running_api(settings) as api:
+    async with sound(url) as (api, database):
         shop = await new_shop(api, database)
         for statuses in LIVES:
             await shop.move((await shop.create())["id"], *statuses)
@@ -48,8 +42,6 @@ async def sound_url(worker_id: str) -> str:
             await shop.refund(in_part, 3_000)
             await shop.move(in_part, status)
         await shop.refund(await shop.paid(), 3_000)
-        assert await complaints(database) == {}
-    await database.close()
     return url
 
 
