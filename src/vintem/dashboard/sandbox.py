@@ -1,7 +1,9 @@
 """What developers try out without a server of their own: a webhook address, limits, test data."""
 
 import secrets
-from typing import Final
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +30,7 @@ from vintem.webhooks.sink import Behaviour
 
 BURST_CALLS_MAX: Final = 70
 BURST_CALLS_OVER: Final = 3
+BURST_PAUSE_NS: Final = 1_000
 BEHAVIOURS: Final = (
     (Behaviour.OK, "Responder 200 na hora"),
     (Behaviour.ERROR, "Responder 500"),
@@ -68,6 +71,14 @@ class BurstAsked(msgspec.Struct, frozen=True):
     group: str = ""
 
 
+class BurstCall(NamedTuple):
+    """One call of a burst: the how-manieth it was, and how it was answered."""
+
+    number: int
+    status: int
+    headers: Sequence[tuple[str, str]]
+
+
 async def show_data(visit: Visit) -> Answer:
     """Show cards that do something, and documents that are nobody's."""
     return page(
@@ -85,28 +96,34 @@ async def show_burst(visit: Visit) -> Answer:
     """Show what a burst of calls is answered, counted apart from the calls of any key."""
     group = next((each for each, _ in GROUPS if each == visit.asked(BurstAsked).group), None)
     company = await companies.get_company(visit.resources.database, visit.member.company_public_id)
-    calls = []
-    if group is not None:
-        limiter, limit = MemoryLimiter(), company.limits.of(group)
-        window = Window(company.company_id, "burst", group, limit, WINDOW_SECONDS[group])
-        skipped = max(0, limit + BURST_CALLS_OVER - BURST_CALLS_MAX)
-        for number in range(1, limit + BURST_CALLS_OVER + 1):
-            decision = limiter.admit_now(window)
-            if number > skipped:
-                headers = [
-                    (name.decode(), value.decode()) for name, value in limit_headers(decision)
-                ]
-                if not decision.admitted:
-                    headers.append(("retry-after", str(decision.retry_after_seconds)))
-                calls.append((number, 200 if decision.admitted else 429, headers))
     return page(
         visit,
         "simulator_burst.html",
         title="Rajada de chamadas",
         groups=GROUPS,
         group=group or "",
-        calls=calls,
+        calls=[] if group is None else burst(group, company.limits.of(group)),
     )
+
+
+def burst(group: LimitGroup, limit: int) -> list[BurstCall]:
+    """What calls are answered that come at once, three more than allowed; of many the last ones."""
+    counted = min(limit, BURST_CALLS_MAX - BURST_CALLS_OVER)
+    limiter, window = MemoryLimiter(), Window(0, "burst", group, counted, WINDOW_SECONDS[group])
+    start_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+    calls = []
+    for number in range(1, counted + BURST_CALLS_OVER + 1):
+        passed_ns = number * BURST_PAUSE_NS
+        decision = limiter.admit_at(
+            window, now_ns=start_ns + passed_ns, wall_ns=wall_ns + passed_ns
+        )
+        # Those before are as many accepted calls, and what is left afterwards is the same.
+        told = msgspec.structs.replace(decision, limit=limit)
+        headers = [(name.decode(), value.decode()) for name, value in limit_headers(told)]
+        if not told.admitted:
+            headers.append(("retry-after", str(told.retry_after_seconds)))
+        calls.append(BurstCall(limit - counted + number, 200 if told.admitted else 429, headers))
+    return calls
 
 
 async def show_sink(visit: Visit) -> Answer:
