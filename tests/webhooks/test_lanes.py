@@ -155,6 +155,8 @@ async def test_a_lane_with_much_to_send_gives_way_to_those_that_wait(
     shop: Shop, sink: Sink, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatch, "LANES_PER_COMPANY_MAX", 2)
+    # Who is next is drawn by lot, so there are ten turns for each: nobody loses all of them.
+    monkeypatch.setattr(dispatch, "PARCELS_AT_ONCE_MAX", 8)
     monkeypatch.setattr(dispatch, "TURN_PARCELS_MAX", 8)
     paths = ["/a", "/b", "/c"]
     for path in paths:
