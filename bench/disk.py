@@ -36,7 +36,6 @@ class Disk:
         for a tenth of a second says nothing about those who wait for it.
         """
         for _ in range(TRIES_MAX - 1):
-            self._stopped_seconds = 0.0
             measured = measure()
             if self._stopped_seconds <= STOPPED_SECONDS_MAX:
                 return measured
@@ -45,7 +44,8 @@ class Disk:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch the disk meanwhile, where Linux tells of it."""
+        """Watch the disk meanwhile, where Linux tells of it; what was before is forgotten."""
+        self._stopped_seconds = 0.0
         if not self._stat.exists():
             yield
             return

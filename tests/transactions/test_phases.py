@@ -71,6 +71,12 @@ async def faulty(
         yield await new_shop(Api(base_url, session), database), resources
 
 
+def ask_instead(patch: pytest.MonkeyPatch, resources: Resources, acquirer: CardAcquirer) -> None:
+    """Charge cards with another acquirer from now on."""
+    desk = replace(resources.transactions._desk, acquirer=acquirer)
+    patch.setattr(resources.transactions, "_desk", desk)
+
+
 async def finish(resources: Resources, seconds: float) -> None:
     """Let a worker ask about everything that is due so many seconds from now."""
     await resources.transactions.finish(now=utc_now() + timedelta(seconds=seconds))
@@ -236,8 +242,7 @@ async def test_an_acquirer_that_cannot_be_reached_does_not_hide_the_payment(
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
         with monkeypatch.context() as line:
-            desk = replace(resources.transactions._desk, acquirer=Unreachable())
-            line.setattr(resources.transactions, "_desk", desk)
+            ask_instead(line, resources, Unreachable())
             made = (await charge(shop)).data
         assert made["status"] == "processing"
         await finish(resources, 3)
@@ -390,8 +395,7 @@ async def test_an_answer_that_comes_after_the_worker_gave_up_is_not_lost(
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
         late = Late(resources.transactions._desk.acquirer)
-        desk = replace(resources.transactions._desk, acquirer=late)
-        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        ask_instead(monkeypatch, resources, late)
         first = asyncio.create_task(shop.order(card_order(last), idempotency_key="k-1"))
         transaction_id = await in_flight(shop)
         await finish(resources, 11)
@@ -484,8 +488,7 @@ async def test_a_charge_in_process_is_asked_about_more_and_more_rarely_until_it_
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
         acquirer = Undecided()
-        desk = replace(resources.transactions._desk, acquirer=acquirer)
-        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        ask_instead(monkeypatch, resources, acquirer)
         made = (await charge(shop)).data
         assert made["status"] == "processing"
         moments = [await due(shop) or 0]
@@ -533,9 +536,9 @@ async def test_an_acquirer_says_how_long_a_charge_may_be_under_way(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
-        desk = resources.transactions._desk
-        slow = Late(desk.acquirer, arrives_within=timedelta(minutes=5))
-        monkeypatch.setattr(resources.transactions, "_desk", replace(desk, acquirer=slow))
+        acquirer = resources.transactions._desk.acquirer
+        slow = Late(acquirer, arrives_within=timedelta(minutes=5))
+        ask_instead(monkeypatch, resources, slow)
         first = asyncio.create_task(shop.order(card_order(), idempotency_key="k-1"))
         transaction_id = await in_flight(shop)
         await finish(resources, 11)
@@ -561,8 +564,7 @@ async def test_whoever_asked_first_is_told_what_the_late_answer_has_done(
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
         late = LateAndSilent(resources.transactions._desk.acquirer)
-        desk = replace(resources.transactions._desk, acquirer=late)
-        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        ask_instead(monkeypatch, resources, late)
         first = asyncio.create_task(shop.order(card_order(), idempotency_key="k-1"))
         transaction_id = await in_flight(shop)
         await finish(resources, 7)
@@ -579,8 +581,7 @@ async def test_what_an_acquirer_has_is_never_taken_for_lost_though_a_worker_was_
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
         late = LateAndSilent(resources.transactions._desk.acquirer)
-        desk = replace(resources.transactions._desk, acquirer=late)
-        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        ask_instead(monkeypatch, resources, late)
         first = asyncio.create_task(shop.order(card_order("0119"), idempotency_key="k-1"))
         transaction_id = await in_flight(shop)
         await finish(resources, 7)
@@ -608,8 +609,7 @@ async def test_an_answer_that_a_callback_has_overtaken_blocks_nothing(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with faulty(settings, database) as (shop, resources):
-        desk = replace(resources.transactions._desk, acquirer=Overtaken(shop))
-        monkeypatch.setattr(resources.transactions, "_desk", desk)
+        ask_instead(monkeypatch, resources, Overtaken(shop))
         made = (await charge(shop)).data
         await finish(resources, 120)
         assert await events_of(shop, made["id"]) == ["processing", "paid"]
